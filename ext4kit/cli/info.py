@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
-from ext4kit.report.info import info_records, info_text
-from ext4kit.report.records import write_record, write_records
+from ext4kit.report.info import info_lines, info_records
+from ext4kit.report.records import write_lines, write_record, write_records
 
 _EXAMPLE = """\b
 Example:
@@ -35,8 +35,7 @@ def command(options: CommonOptions, groups: bool) -> None:
         elif options.json:
             write_records(info_records(session.fs, groups))
         else:
-            for text in info_text(session.fs, groups):
-                click.echo(text)
+            write_lines(info_lines(session.fs, groups))
 
 
 def _show_lost(session: Session) -> None:

@@ -8,8 +8,8 @@ import click
 
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
-from ext4kit.report.records import write_records
-from ext4kit.report.timeline import print_lines, timeline_records
+from ext4kit.report.records import write_lines, write_records
+from ext4kit.report.timeline import timeline_lines, timeline_records
 from ext4kit.timeline import EventFilter, EventKind, build_timeline
 from ext4kit.units import NANOSECONDS
 
@@ -86,4 +86,4 @@ def command(
         if options.json:
             write_records(timeline_records(timeline, wanted))
         else:
-            print_lines(timeline, wanted)
+            write_lines(timeline_lines(timeline, wanted))

@@ -26,6 +26,7 @@ from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.timeline import plain_value
 from ext4kit.timeline import Event
+from ext4kit.timeline.events import EventValue
 from ext4kit.verify import Verification
 
 _MOST = (1 << 63) - 1  # largest SQLite integer
@@ -204,7 +205,7 @@ def _event(volume: int, event: Event) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _value(value: Any) -> Any:
+def _value(value: EventValue) -> Any:
     """A number unchanged, a compound value as JSON."""
     if isinstance(value, dict):
         return _JSON(plain_value(value))

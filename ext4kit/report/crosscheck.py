@@ -37,15 +37,27 @@ def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
     if result.total:
         for difference in result.differences(None if every else _SHOWN):
             yield _line(difference)
+        counts = result.counts()
+        found = {
+            cause.code: cause for cause in CAUSES if cause.code in {code for _, code in counts}
+        }
+        rows = [
+            (field.replace("_", " "), code, _WHO[found[code].right], f"{count:,}")
+            for (field, code), count in counts.items()
+        ]
         yield ""
-        yield from _counts(result)
+        yield from table_lines(("differs in", "cause", "probably right", "count"), rows, right={3})
         yield ""
-        yield from _reasons(result)
+        yield from (f"{code}: {cause.text}" for code, cause in found.items())
         yield ""
-    yield from _compared(result)
+    yield _scope_line(result, result.hello.version)
     for reason, count in result.left_out.items():
         yield f"not compared: {count:,} {reason}"
-    yield _verdict(result)
+    if not result.total:
+        yield "no differences" + (" in what was compared" if result.left_out else "")
+        return
+    plural = "s" * (result.total != 1)
+    yield f"{result.total:,} difference{plural}, {result.open:,} of them undecided"
 
 
 def _line(difference: Difference) -> str:
@@ -67,36 +79,12 @@ def _value(field: str, value: int | str | None) -> str:
     return iso(value) if field in TIMES and isinstance(value, int) else str(value)
 
 
-def _counts(result: CrossCheck) -> Iterator[str]:
-    causes = {cause.code: cause for cause in CAUSES}
-    rows = [
-        (field.replace("_", " "), code, _WHO[causes[code].right], f"{count:,}")
-        for (field, code), count in result.counts().items()
-    ]
-    yield from table_lines(("differs in", "cause", "probably right", "count"), rows, right={3})
-
-
-def _reasons(result: CrossCheck) -> Iterator[str]:
-    found = {code for _, code in result.counts()}
-    for cause in CAUSES:
-        if cause.code in found:
-            yield f"{cause.code}: {cause.text}"
-
-
-def _compared(result: CrossCheck) -> Iterator[str]:
-    version = "" if result.hello is None else f" with pytsk3 {result.hello.version}"
+def _scope_line(result: CrossCheck, version: str) -> str:
     read = f"{result.directories:,} directories, {result.entries:,} names, {result.fields:,} values"
     if result.deleted_names is not None:
         read += f", {result.deleted_names:,} names of deleted files"
     contents = f", {result.contents:,} contents ({result.content_bytes:,} bytes)"
-    yield f"compared{version}: {read}{contents if result.contents else ''}"
-
-
-def _verdict(result: CrossCheck) -> str:
-    if not result.total:
-        return "no differences" + (" in what was compared" if result.left_out else "")
-    plural = "s" * (result.total != 1)
-    return f"{result.total:,} difference{plural}, {result.open:,} of them undecided"
+    return f"compared with pytsk3 {version}: {read}{contents if result.contents else ''}"
 
 
 class DifferenceRecord(fields.PathText):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
-from ext4kit.fields import Record, json_name
+from ext4kit.fields import json_name
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
-from ext4kit.recovery.model import RemovedName, Unbound
+from ext4kit.recovery.model import Unbound
 from ext4kit.report.safe import printable
 from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short
@@ -30,15 +30,13 @@ def deleted_lines(deleted: DeletedFiles) -> Iterator[tuple[Grade | None, str]]:
     """(grade, line): a heading without a grade, then a line for each file; empty without files."""
     if not len(deleted):
         return
-    lines = table_lines(_HEADINGS, [_row(file) for file in deleted], right={1, 2})
-    yield None, lines[0]
-    yield from zip((file.grade for file in deleted), lines[1:], strict=True)
-
-
-def _row(file: DeletedFile) -> tuple[str, ...]:
-    size = "?" if file.size is None else str(file.size)
-    number = "-" if file.number is None else str(file.number)
-    return str(file.grade), number, size, deletion_text(file), _path_with_notes(file)
+    rows = []
+    for file in deleted:
+        size = "?" if file.size is None else str(file.size)
+        number = "-" if file.number is None else str(file.number)
+        rows.append((str(file.grade), number, size, deletion_text(file), _path_with_notes(file)))
+    lines = table_lines(_HEADINGS, rows, right={1, 2})
+    yield from zip((None, *(file.grade for file in deleted)), lines, strict=True)
 
 
 def deletion_text(file: DeletedFile) -> str:
@@ -98,7 +96,7 @@ def counts_line(grades: dict[Grade, int]) -> str:
     """Counts such as `12 intact, 3 partial, ...`, without grades that do not occur."""
     total = sum(grades.values())
     parts = ", ".join(f"{count:,} {grade}" for grade, count in grades.items() if count)
-    return f"{total:,} deleted file{'s' * (total != 1)}" + (f": {parts}" if parts else "")
+    return f"{total:,} deleted file{'s' * (total != 1)}" + f": {parts}" * bool(parts)
 
 
 def name_lines(deleted: DeletedFiles) -> list[str]:
@@ -106,16 +104,11 @@ def name_lines(deleted: DeletedFiles) -> list[str]:
     names = deleted.removed_names()
     if names is None:
         return []
-    rows = [
-        (
-            "-" if one.inode is None else str(one.inode),
-            one.reason.value,
-            printable(one.path)
-            if one.path is not None
-            else f"(directory unknown)/{printable(one.name)}",
-        )
-        for one in names
-    ]
+    rows = []
+    for one in names:
+        path = b"(directory unknown)/" + one.name if one.path is None else one.path
+        number = "-" if one.inode is None else str(one.inode)
+        rows.append((number, one.reason.value, printable(path)))
     lines = ["", *table_lines(_NAME_HEADINGS, rows, right={0})] if rows else []
     meanings = sorted({(one.reason.value, one.meaning) for one in names})
     lines += ["", *(f"{reason}: {meaning}" for reason, meaning in meanings)] if meanings else []
@@ -184,20 +177,9 @@ def deleted_record(file: DeletedFile) -> DeletedRecord:
     return {"record": "deleted", **file_identity(file), **file_facts(file, None)}
 
 
-def _name_record(one: RemovedName) -> RemovedNameRecord:
-    return {
-        "record": "removed name",
-        **json_name(one.path),
-        **json_name(one.name, "name"),
-        "directory": one.directory,
-        "inode": one.inode,
-        "type": one.kind,
-        "reason": one.reason,
-        "meaning": one.meaning,
-    }
-
-
-def deleted_records(deleted: DeletedFiles, names: bool = False) -> Iterator[Record]:
+def deleted_records(
+    deleted: DeletedFiles, names: bool = False
+) -> Iterator[DeletedRecord | RemovedNameRecord | DeletedSummary]:
     """A record for each file, then the counts.
 
     Args:
@@ -206,14 +188,23 @@ def deleted_records(deleted: DeletedFiles, names: bool = False) -> Iterator[Reco
     """
     yield from map(deleted_record, deleted)
     left = deleted.removed_names()
-    yield from map(_name_record, left if names and left else ())
-    summary: DeletedSummary = {
+    for one in left if names and left else ():
+        yield {
+            "record": "removed name",
+            **json_name(one.path),
+            **json_name(one.name, "name"),
+            "directory": one.directory,
+            "inode": one.inode,
+            "type": one.kind,
+            "reason": one.reason,
+            "meaning": one.meaning,
+        }
+    yield {
         "record": "summary",
         "deleted": len(deleted),
         "grades": grade_counts(deleted),
         "removed_names": None if left is None else len(left),
     }
-    yield summary
 
 
 def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:

@@ -83,7 +83,7 @@ class Explanation:
             ],
         }
 
-    # -- places ---------------------------------------------------------------------------
+    # -- locations ------------------------------------------------------------------------
 
     @cached_property
     def _log(self) -> Log | None:
@@ -103,7 +103,7 @@ class Explanation:
         time = self._commits.get(tid)
         return f"transaction {tid}" + (f" (committed {iso(time)})" if time is not None else "")
 
-    def _place(self, at: Place | EntryPlace, what: str) -> str:
+    def _location(self, at: Place | EntryPlace, what: str) -> str:
         """`byte 1,234 of the image (block 5, byte 6 in it): the journal copy of ...`."""
         if at["offset"] is None:
             return f"a location outside this image ({what} {at['block']:,})"
@@ -125,8 +125,8 @@ class Explanation:
             return False
         rows = np.frombuffer(raw, np.uint8)[None, :].copy()
         table = parse_inodes(rows, np.array([self.record["inode"]]), superblock)
-        same = int(table.checksum[0]) == at["checksum"]
-        return same and bool(inode_checksums_ok(table, superblock)[0])
+        is_valid = bool(inode_checksums_ok(table, superblock)[0])
+        return is_valid and int(table.checksum[0]) == at["checksum"]
 
     # -- sentences ------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Explanation:
             if self.record["inode"] is not None:
                 yield f"The inode was read from another source: {self.record['sources']['inode']}."
             return
-        yield f"The inode was read at {self._place(at, 'inode table block')}."
+        yield f"The inode was read at {self._location(at, 'inode table block')}."
         if at["checksum"] is None:
             yield "The file system stores no inode checksums."
         else:
@@ -172,7 +172,8 @@ class Explanation:
             yield f"The next inode state is from {self._transaction(after['transaction'])}."
         if at is not None:
             when = f"; deletion time {iso(record['dtime'])}" if record["dtime"] else ""
-            yield f"The first freed state was read at {self._place(at, 'inode table block')}{when}."
+            location = self._location(at, "inode table block")
+            yield f"The first freed state was read at {location}{when}."
         elif record["inode"] is not None:
             yield "No state shows the inode freed."
 
@@ -187,7 +188,7 @@ class Explanation:
         elif not nodes:
             yield "The inode itself holds the block map or the content."
         for node in nodes[:MOST_RUNS]:
-            yield f"A block of the map was read at {self._place(node, 'block')}."
+            yield f"A block of the map was read at {self._location(node, 'block')}."
         if len(nodes) > MOST_RUNS:
             yield f"The record lists {len(nodes) - MOST_RUNS:,} further blocks of the map."
 
@@ -204,7 +205,7 @@ class Explanation:
         if len(runs) > MOST_RUNS:
             yield f"The record lists {len(runs) - MOST_RUNS:,} further runs of blocks."
         for copied in self.evidence.get("content_at", [])[:MOST_RUNS]:
-            yield f"A block of the content was read at {self._place(copied, 'block')}."
+            yield f"A block of the content was read at {self._location(copied, 'block')}."
         owner = self.evidence.get("last_owner")
         if owner and runs:
             seen = (
@@ -240,7 +241,7 @@ class Explanation:
     def _name(self) -> Iterator[str]:
         at = self.evidence.get("name_at")
         if at is not None:
-            yield f"The directory entry of the file was read at {self._place(at, 'block')}."
+            yield f"The directory entry of the file was read at {self._location(at, 'block')}."
         elif self.record["name"] is not None:
             yield f"The name was read from another source: {self.record['sources'].get('name')}."
         elif self.record["inode"] is not None:

@@ -31,16 +31,15 @@ def found_lines(found: Sequence[FoundFileSystem]) -> list[str]:
 
 def _row(one: FoundFileSystem) -> tuple[str, ...]:
     superblock = one.superblock
-    times = (_time(superblock.mount_time), _time(superblock.write_time))
+    times = (
+        iso_seconds(seconds).replace("T", " ") if seconds else "-"
+        for seconds in (superblock.mount_time, superblock.write_time)
+    )
     label = printable(superblock.volume_name) or "-"
     which = f"block {one.block} (group {superblock.group_number})" if one.block else "primary"
     remarks = "; ".join(_remarks(one)) or "-"
     return (str(one.offset), str(one.size), superblock.kind, label, superblock.uuid_text,
             *times, which, remarks)  # fmt: skip
-
-
-def _time(seconds: int) -> str:
-    return iso_seconds(seconds).replace("T", " ") if seconds else "-"
 
 
 def _remarks(one: FoundFileSystem) -> Iterator[str]:
@@ -126,16 +125,12 @@ def found_text(found: Sequence[FoundFileSystem], image: str) -> str:
     fit = [one for one in found if one.offset >= 0]
     if not fit:
         return ""
-    named = [f"{_name(one)} at {_options(one)}" for one in fit[:MOST_NAMED]]
+    named = []
+    for one in fit[:MOST_NAMED]:
+        label = one.superblock.label
+        name = f" {printable_text(label)!r}" if label else ""
+        option = f" --superblock {one.block}" if one.block else ""
+        named.append(f"{one.superblock.kind}{name} at --offset {one.offset}{option}")
     more = f" and {len(fit) - MOST_NAMED} more" if len(fit) > MOST_NAMED else ""
     advice = f"`ext4kit volumes {image} --scan` tells more"
     return f"superblocks found: {', '.join(named)}{more}; {advice}"
-
-
-def _name(one: FoundFileSystem) -> str:
-    label = one.superblock.label
-    return f"{one.superblock.kind} {printable_text(label)!r}" if label else one.superblock.kind
-
-
-def _options(one: FoundFileSystem) -> str:
-    return f"--offset {one.offset}" + (f" --superblock {one.block}" if one.block else "")

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Literal, TypedDict
 
+import numpy as np
+
+from ext4kit.arrays.grouping import row_bounds
+from ext4kit.arrays.types import Bools, Int64s, UInt8s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import (
     descriptors_per_block,
@@ -15,25 +20,37 @@ from ext4kit.filesystem.geometry import (
     has_superblock,
 )
 from ext4kit.parsers.features import Incompat, RoCompat
+from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.report.free_ranges import FreeRanges, Range
 
 BITMAP_BYTES = 1 << 20  # bitmaps that are read together
-_STORED = {  # fields of `GroupFacts` that are columns of the table of groups
-    "flags": "flags",
-    "checksum": "checksum",
-    "expected_checksum": "computed_checksum",
-    "block_bitmap": "block_bitmap",
-    "block_bitmap_checksum": "block_bitmap_checksum",
-    "inode_bitmap": "inode_bitmap",
-    "inode_bitmap_checksum": "inode_bitmap_checksum",
-    "free_units": "free_blocks_count",
-    "free_inodes_count": "free_inodes_count",
-    "directories": "used_dirs_count",
-    "unused_inodes": "itable_unused",
-}
 # bg_flags with the names of dumpe2fs
 _FLAG_WORDS = {0x1: "INODE_UNINIT", 0x2: "BLOCK_UNINIT", 0x4: "ITABLE_ZEROED"}
+Range = tuple[int, int]  # first and last, both included
+Lists = Iterator[list[Range]]  # one list per group
+
+
+class GroupRecord(TypedDict):
+    """A block group (`info -g`)."""
+
+    record: Literal["group"]
+    group: int
+    blocks: Annotated[Range, "First and last."]
+    flags: list[str]
+    checksum: int | None
+    checksum_ok: bool | None
+    superblock: Annotated[int | None, "Block of the copy of the superblock."]
+    descriptors: Annotated[Range | None, "Blocks of the copy of the group descriptors."]
+    reserved: Annotated[Range | None, "Blocks kept for descriptors to come."]
+    block_bitmap: int
+    inode_bitmap: int
+    inode_table: Range
+    free_blocks_count: Annotated[int, "As the descriptor says; clusters with bigalloc."]
+    free_inodes_count: int
+    directories: int
+    unused_inodes: int
+    free_blocks: Annotated[list[Range], "As the bitmap says, [first, last] each."]
+    free_inodes: list[Range]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,43 +58,15 @@ class GroupFacts:
     """One block group.
 
     Attributes:
-        superblock: block of the superblock copy, None without one.
-        descriptors: blocks of the copy of the group descriptors, None without one.
-        reserved: blocks reserved for future descriptors.
-        free_units: number of free blocks in the descriptor; clusters with bigalloc.
-        checksum_ok: None when the format stores no checksum.
+        record: the fields of the record.
+        computed_checksum: of the descriptor; below 0 when the format stores no checksum.
+        block_bitmap_checksum, inode_bitmap_checksum: as stored.
     """
 
-    number: int
-    first: int
-    last: int
-    superblock: int | None
-    descriptors: Range | None
-    reserved: Range | None
-    inode_table: Range
-    flags: int
-    checksum: int
-    expected_checksum: int
-    block_bitmap: int
+    record: GroupRecord
+    computed_checksum: int
     block_bitmap_checksum: int
-    inode_bitmap: int
     inode_bitmap_checksum: int
-    free_units: int
-    free_inodes_count: int
-    directories: int
-    unused_inodes: int
-    free_blocks: list[Range]
-    free_inodes: list[Range]
-
-    @property
-    def checksum_ok(self) -> bool | None:
-        """Whether the descriptor's checksum matches; None when the format stores none."""
-        return None if self.expected_checksum < 0 else self.checksum == self.expected_checksum
-
-    @property
-    def flag_words(self) -> list[str]:
-        """The flags with the names of dumpe2fs."""
-        return [word for bit, word in _FLAG_WORDS.items() if self.flags & bit]
 
 
 def read_group_facts(fs: FileSystem) -> Iterator[GroupFacts]:
@@ -89,36 +78,45 @@ def read_group_facts(fs: FileSystem) -> Iterator[GroupFacts]:
 
 def _read_batch(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[GroupFacts]:
     superblock, groups = fs.superblock, fs.groups
-    part, ratio = slice(numbers.start, numbers.stop), superblock.cluster_ratio
-    table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
+    ratio, per_group = superblock.cluster_ratio, superblock.inodes_per_group
+    table = -(-per_group * superblock.inode_size // superblock.block_size)
     starts = [first_block(superblock, number) for number in numbers]
     ends = [min(at + superblock.blocks_per_group, superblock.blocks_count) for at in starts]
-    overheads = list(geometry(superblock, numbers))
-    clusters = [-(-(end - start) // ratio) for start, end in zip(starts, ends, strict=True)]
-    places = zip(numbers, starts, ends, overheads, groups.inode_table[part].tolist(), strict=True)
-    stored = zip(*(getattr(groups, name)[part].tolist() for name in _STORED.values()), strict=True)
-    spaces = zip(free.clusters(numbers, clusters, overheads), free.inodes(numbers), strict=True)
-    for place, values, (blocks, inodes) in zip(places, stored, spaces, strict=True):
-        number, start, end, overhead, at = place
-        base = number * superblock.inodes_per_group + 1
-        yield GroupFacts(
-            number,
-            start,
-            end - 1,
-            *_copies(superblock, number, start, overhead),
-            (at, at + table - 1),
-            free_blocks=[(start + a * ratio, start + b * ratio) for a, b in blocks],
-            free_inodes=[(base + a, base + b) for a, b in inodes],
-            **dict(zip(_STORED, values, strict=True)),
-        )
-
-
-def geometry(superblock: Superblock, numbers: range) -> Iterator[int]:
-    """`group_overhead` of each group; most are 0, which is tested first."""
     meta = Incompat.META_BG in superblock.features
-    for number in numbers:
-        own = meta or has_superblock(superblock, number)
-        yield group_overhead(superblock, number) if own else 0
+    overheads = [  # most groups have neither a superblock nor descriptors, which is tested first
+        group_overhead(superblock, number) if meta or has_superblock(superblock, number) else 0
+        for number in numbers
+    ]
+    clusters = [-(-(end - start) // ratio) for start, end in zip(starts, ends, strict=True)]
+    spaces = zip(free.clusters(numbers, clusters, overheads), free.inodes(numbers), strict=True)
+    for row, (blocks, inodes) in enumerate(spaces):
+        number, start = numbers[row], starts[row]
+        flags, expected = int(groups.flags[number]), int(groups.computed_checksum[number])
+        checksum, at = int(groups.checksum[number]), int(groups.inode_table[number])
+        copy, descriptors, reserved = _copies(superblock, number, start, overheads[row])
+        base = number * per_group + 1
+        record: GroupRecord = {
+            "record": "group",
+            "group": number,
+            "blocks": (start, ends[row] - 1),
+            "flags": [word for bit, word in _FLAG_WORDS.items() if flags & bit],
+            "checksum": checksum if expected >= 0 else None,
+            "checksum_ok": checksum == expected if expected >= 0 else None,
+            "superblock": copy,
+            "descriptors": descriptors,
+            "reserved": reserved,
+            "block_bitmap": int(groups.block_bitmap[number]),
+            "inode_bitmap": int(groups.inode_bitmap[number]),
+            "inode_table": (at, at + table - 1),
+            "free_blocks_count": int(groups.free_blocks_count[number]),
+            "free_inodes_count": int(groups.free_inodes_count[number]),
+            "directories": int(groups.used_dirs_count[number]),
+            "unused_inodes": int(groups.itable_unused[number]),
+            "free_blocks": [(start + a * ratio, start + b * ratio) for a, b in blocks],
+            "free_inodes": [(base + a, base + b) for a, b in inodes],
+        }
+        sums = (groups.block_bitmap_checksum[number], groups.inode_bitmap_checksum[number])
+        yield GroupFacts(record, expected, *map(int, sums))
 
 
 def _copies(
@@ -147,6 +145,97 @@ def _is_meta(superblock: Superblock, number: int) -> bool:
     return number // descriptors_per_block(superblock) >= superblock.first_meta_group
 
 
+def free_ranges(bits: UInt8s) -> list[list[Range]]:
+    """Runs of zeros in each row of bits (n, count), one byte per bit."""
+    row, edge = np.nonzero(np.diff(bits != 0, axis=1, prepend=True, append=True))
+    ranges = list(zip(edge[::2].tolist(), (edge[1::2] - 1).tolist(), strict=True))
+    edges = row_bounds(row[::2], len(bits)).tolist()
+    return [ranges[start:end] for start, end in pairwise(edges)]
+
+
+class FreeRanges:
+    """The free clusters and inodes of groups, counted from the start of each group.
+
+    Most groups of a large file system were never written: their bitmaps are not on disk. Such a
+    group is entirely free, except for the file system's own blocks in it.
+
+    Args:
+        fs: the file system; an unreadable bitmap is reported in its problems.
+    """
+
+    def __init__(self, fs: FileSystem) -> None:
+        features = fs.superblock.features
+        self._fs = fs
+        self._lazy = RoCompat.METADATA_CSUM in features or RoCompat.UNINIT_BG in features
+        self._has_homes = _with_metadata(fs)
+
+    def clusters(self, numbers: range, counts: list[int], overheads: list[int]) -> Lists:
+        """Free clusters of some groups.
+
+        Args:
+            numbers: group numbers.
+            counts: number of clusters of each.
+            overheads: number of blocks of superblock and descriptors at the start of each.
+        """
+        groups, bitmaps = self._fs.groups, self._fs.bitmaps
+        part, count = slice(numbers.start, numbers.stop), self._fs.superblock.bits_per_group
+        unwritten = self._uninitialised(part, GroupFlags.BLOCK_UNINIT)
+        bare = ~self._has_homes[part] & (np.array(overheads) == 0)
+        whole = np.array(counts) == count
+        found = self._read_bitmaps(groups.block_bitmap[part], count, whole & ~unwritten)
+        for at, ranges in enumerate(found):
+            if ranges is not None:
+                yield ranges
+            elif unwritten[at] and bare[at]:
+                yield [(0, counts[at] - 1)]
+            else:
+                yield free_ranges(bitmaps.block_bitmap(numbers[at])[None, : counts[at]])[0]
+
+    def inodes(self, numbers: range) -> Lists:
+        """Free inodes of some groups."""
+        groups, bitmaps = self._fs.groups, self._fs.bitmaps
+        part, count = slice(numbers.start, numbers.stop), self._fs.superblock.inodes_per_group
+        unwritten = self._uninitialised(part, GroupFlags.INODE_UNINIT)
+        found = self._read_bitmaps(groups.inode_bitmap[part], count, ~unwritten)
+        for at, ranges in enumerate(found):
+            if ranges is not None:
+                yield ranges
+            elif unwritten[at]:
+                yield [(0, count - 1)]
+            else:
+                yield free_ranges(bitmaps.inode_bitmap(numbers[at])[None])[0]
+
+    def _uninitialised(self, part: slice, flag: GroupFlags) -> Bools:
+        """Per group: True where its bitmap was never written."""
+        unwritten: Bools = self._lazy & ((self._fs.groups.flags[part] & int(flag)) != 0)
+        return unwritten
+
+    def _read_bitmaps(self, places: Int64s, count: int, wanted: Bools) -> list[list[Range] | None]:
+        """The runs of zeros of stored bitmaps; None where not wanted or not readable."""
+        found: list[list[Range] | None] = [None] * len(places)
+        some = np.flatnonzero(wanted)
+        rows, readable = self._fs.fetch(places[some])
+        bits = np.unpackbits(rows[readable], axis=1, count=count, bitorder="little")
+        many = free_ranges(bits)
+        for at, ranges in zip(some[readable].tolist(), many, strict=True):
+            found[at] = ranges
+        return found
+
+
+def _with_metadata(fs: FileSystem) -> Bools:
+    """Per group: True where a bitmap or inode table, of this or another group, lies in it."""
+    superblock, groups = fs.superblock, fs.groups
+    count, size = len(groups), max(superblock.blocks_per_group, 1)
+    table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
+    step = np.zeros(count + 1, np.int64)
+    kinds = ((groups.block_bitmap, 1), (groups.inode_bitmap, 1), (groups.inode_table, table))
+    for places, length in kinds:
+        first = places - superblock.first_data_block
+        np.add.at(step, np.clip(first // size, 0, count), 1)
+        np.add.at(step, np.clip((first + length - 1) // size + 1, 0, count), -1)
+    return np.cumsum(step)[:-1] > 0
+
+
 # -------------------------------------------------------------------------------- as text
 
 
@@ -161,32 +250,34 @@ class GroupText:
 
     def lines(self, group: GroupFacts) -> list[str]:
         """The lines of one group."""
-        unused = f", {group.unused_inodes} unused inodes" if group.unused_inodes else ""
-        table = _range_text(group.inode_table)
-        if group.inode_table[0] != group.first:  # dumpe2fs writes "(+0)" only for bitmaps
-            table += self._relative(group, group.inode_table[0])
+        record = group.record
+        unused = f", {record['unused_inodes']} unused inodes" if record["unused_inodes"] else ""
+        first, table = record["blocks"][0], _range_text(record["inode_table"])
+        if record["inode_table"][0] != first:  # dumpe2fs writes "(+0)" only for bitmaps
+            table += self._relative(record, record["inode_table"][0])
         return [
             _heading(group),
-            *_copy_lines(group, self._superblock),
-            f"  Block bitmap at {group.block_bitmap}"
-            + self._relative(group, group.block_bitmap)
+            *_copy_lines(record, self._superblock),
+            f"  Block bitmap at {record['block_bitmap']}"
+            + self._relative(record, record["block_bitmap"])
             + self._checksum_text(group.block_bitmap_checksum),
-            f"  Inode bitmap at {group.inode_bitmap}"
-            + self._relative(group, group.inode_bitmap)
+            f"  Inode bitmap at {record['inode_bitmap']}"
+            + self._relative(record, record["inode_bitmap"])
             + self._checksum_text(group.inode_bitmap_checksum),
             f"  Inode table at {table}",
-            f"  {group.free_units} free {self._unit}, {group.free_inodes_count} free inodes, "
-            f"{group.directories} directories{unused}",
-            f"  Free blocks: {ranges_text(group.free_blocks)}",
-            f"  Free inodes: {ranges_text(group.free_inodes)}",
+            f"  {record['free_blocks_count']} free {self._unit}, {record['free_inodes_count']} free"
+            f" inodes, {record['directories']} directories{unused}",
+            f"  Free blocks: {ranges_text(record['free_blocks'])}",
+            f"  Free inodes: {ranges_text(record['free_inodes'])}",
         ]
 
     def _checksum_text(self, checksum: int) -> str:
         return f", csum 0x{checksum:08x}" if self._has_sums else ""
 
-    def _relative(self, group: GroupFacts, block: int) -> str:
-        if group.first <= block <= group.last:
-            return f" (+{block - group.first})"
+    def _relative(self, group: GroupRecord, block: int) -> str:
+        first, last = group["blocks"]
+        if first <= block <= last:
+            return f" (+{block - first})"
         if not self._is_flexible:
             return ""
         superblock = self._superblock
@@ -195,29 +286,30 @@ class GroupText:
 
 
 def _heading(group: GroupFacts) -> str:
-    line = f"Group {group.number}: (Blocks {_range_text((group.first, group.last))})"
-    if group.checksum_ok is None:
+    record = group.record
+    line = f"Group {record['group']}: (Blocks {_range_text(record['blocks'])})"
+    if record["checksum"] is None:
         return line
-    line += f" csum 0x{group.checksum:04x}"
-    if not group.checksum_ok:
-        line += f" (EXPECTED 0x{group.expected_checksum:04x})"
-    words = ", ".join(group.flag_words)
+    line += f" csum 0x{record['checksum']:04x}"
+    if not record["checksum_ok"]:
+        line += f" (EXPECTED 0x{group.computed_checksum:04x})"
+    words = ", ".join(record["flags"])
     return f"{line} [{words}]" if words else line
 
 
-def _copy_lines(group: GroupFacts, superblock: Superblock) -> Iterator[str]:
+def _copy_lines(group: GroupRecord, superblock: Superblock) -> Iterator[str]:
     parts = []
-    if group.superblock is not None:
-        rank = "Primary" if group.number == 0 else "Backup"
-        parts.append(f"{rank} superblock at {group.superblock}")
-    if group.descriptors:
-        meta = _is_meta(superblock, group.number)
-        where = str(group.descriptors[0]) if meta else _range_text(group.descriptors)
+    if group["superblock"] is not None:
+        rank = "Primary" if group["group"] == 0 else "Backup"
+        parts.append(f"{rank} superblock at {group['superblock']}")
+    if group["descriptors"]:
+        meta = _is_meta(superblock, group["group"])
+        where = str(group["descriptors"][0]) if meta else _range_text(group["descriptors"])
         parts.append(f"Group descriptor{'' if meta else 's'} at {where}")
     if parts:
         yield f"  {', '.join(parts)}"
-    if group.reserved:
-        yield f"  Reserved GDT blocks at {_range_text(group.reserved)}"
+    if group["reserved"]:
+        yield f"  Reserved GDT blocks at {_range_text(group['reserved'])}"
 
 
 def _range_text(part: Range) -> str:
@@ -227,53 +319,3 @@ def _range_text(part: Range) -> str:
 def ranges_text(parts: list[Range]) -> str:
     """Ranges as `5, 8-12`."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
-
-
-# ------------------------------------------------------------------------------ as a record
-
-
-class GroupRecord(TypedDict):
-    """A block group (`info -g`)."""
-
-    record: Literal["group"]
-    group: int
-    blocks: Annotated[Range, "First and last."]
-    flags: list[str]
-    checksum: int | None
-    checksum_ok: bool | None
-    superblock: Annotated[int | None, "Block of the copy of the superblock."]
-    descriptors: Annotated[Range | None, "Blocks of the copy of the group descriptors."]
-    reserved: Annotated[Range | None, "Blocks kept for descriptors to come."]
-    block_bitmap: int
-    inode_bitmap: int
-    inode_table: Range
-    free_blocks_count: Annotated[int, "As the descriptor says; clusters with bigalloc."]
-    free_inodes_count: int
-    directories: int
-    unused_inodes: int
-    free_blocks: Annotated[list[Range], "As the bitmap says, [first, last] each."]
-    free_inodes: list[Range]
-
-
-def group_record(group: GroupFacts) -> GroupRecord:
-    """A group as a record."""
-    return {
-        "record": "group",
-        "group": group.number,
-        "blocks": (group.first, group.last),
-        "flags": group.flag_words,
-        "checksum": group.checksum if group.expected_checksum >= 0 else None,
-        "checksum_ok": group.checksum_ok,
-        "superblock": group.superblock,
-        "descriptors": group.descriptors,
-        "reserved": group.reserved,
-        "block_bitmap": group.block_bitmap,
-        "inode_bitmap": group.inode_bitmap,
-        "inode_table": group.inode_table,
-        "free_blocks_count": group.free_units,
-        "free_inodes_count": group.free_inodes_count,
-        "directories": group.directories,
-        "unused_inodes": group.unused_inodes,
-        "free_blocks": group.free_blocks,
-        "free_inodes": group.free_inodes,
-    }

@@ -13,7 +13,6 @@ from ext4kit.report.safe import printable_text
 
 _SHOWN = {"md5": "MD5", "sha1": "SHA-1", "sha256": "SHA-256"}
 _MOST_RANGES = 20
-_WIDTH = 12
 
 
 class EvidenceRecord(Identity):
@@ -87,16 +86,13 @@ def hash_lines(evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]) ->
     yield from _digest_lines(image, evidence.hashes)
     for volume in evidence.volumes:
         if volume.index in volumes:
+            hashes, missing = volumes[volume.index], volume.source.missing
+            within = f" in volume {volume.parent}" if volume.parent else ""
+            place = f"{hashes.size:,} bytes at {volume.offset:,}{within}"
+            place += f", {missing:,} more are missing" if missing else ""
             yield ""
-            yield _title(volume, volumes[volume.index])
-            yield from _digest_lines(volumes[volume.index], {})
-
-
-def _title(volume: Volume, hashes: Hashes) -> str:
-    within = f" in volume {volume.parent}" if volume.parent else ""
-    place = f"{hashes.size:,} bytes at {volume.offset:,}{within}"
-    missing = f", {volume.source.missing:,} more are missing" if volume.source.missing else ""
-    return f"Volume {volume.index} ({printable_text(volume.kind)}): {place}{missing}"
+            yield f"Volume {volume.index} ({printable_text(volume.kind)}): {place}"
+            yield from _digest_lines(hashes, {})
 
 
 def _digest_lines(hashes: Hashes, stored: dict[str, str]) -> Iterator[str]:
@@ -104,12 +100,9 @@ def _digest_lines(hashes: Hashes, stored: dict[str, str]) -> Iterator[str]:
     for name, digest in hashes.digests.items():
         verdict = ""
         if name in stored:
-            verdict = (
-                f"  NOT as stored: {printable_text(stored[name])}"
-                if name in wrong
-                else "  as stored"
-            )
-        yield f"  {_SHOWN[name]:<{_WIDTH}}{digest}{verdict}"
+            differs = f"  NOT as stored: {printable_text(stored[name])}"
+            verdict = differs if name in wrong else "  as stored"
+        yield f"  {_SHOWN[name]:<12}{digest}{verdict}"
     for lost in hashes.unreadable[:_MOST_RANGES]:
         last = lost.offset + lost.length - 1
         yield f"  unreadable  bytes {lost.offset:,} to {last:,}, hashed as zeros"

@@ -13,7 +13,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.history.writer import find_writer
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
-from ext4kit.report.group_facts import GroupText, group_record, ranges_text, read_group_facts
+from ext4kit.report.group_facts import GroupText, ranges_text, read_group_facts
 from ext4kit.report.journal_facts import (
     journal_facts,
     journal_record,
@@ -32,35 +32,24 @@ from ext4kit.report.superblock_facts import (
 from ext4kit.report.writer import writer_facts, writer_record
 
 BAD_BLOCKS_INODE = 1
-LINES_AT_ONCE = 4096
+_VERDICTS = {True: "ok", False: "BAD", None: "not stored"}  # on a checksum
 
 
-def info_text(fs: FileSystem, groups: bool) -> Iterator[str]:
-    """Pieces of text: the lines of dumpe2fs, those of this program, then those of each group."""
-    log = Log.open(fs)
-    mmp = read_mmp(fs)
+def info_lines(fs: FileSystem, groups: bool) -> Iterator[str]:
+    """The lines of dumpe2fs, those of this program, then those of each group."""
+    log, mmp, bad_blocks = Log.open(fs), read_mmp(fs), _bad_blocks(fs)
     lines = fact_lines(superblock_facts(fs.superblock))
     if log:
         lines += fact_lines(journal_facts(log.superblock, fs.superblock.block_size))
     lines += mmp_lines(mmp) if mmp else []
-    lines += [f"Bad blocks: {ranges_text(blocks)}" for blocks in [_bad_blocks(fs)] if blocks]
+    lines += [f"Bad blocks: {ranges_text(bad_blocks)}"] if bad_blocks else []
     own = fact_lines(chain(_own_facts(fs, log), writer_facts(find_writer(fs, log))))
-    yield "\n".join([*lines, "", *own, *_reading_lines(fs)])
+    yield from (*lines, "", *own, *_reading_lines(fs))
     if groups:
-        yield from _groups_text(fs)
-
-
-def _groups_text(fs: FileSystem) -> Iterator[str]:
-    """An empty line and the lines of all groups, in large pieces."""
-    text = GroupText(fs.superblock)
-    lines: list[str] = []
-    for group in read_group_facts(fs):
-        lines += [""] * (group.number == 0) + text.lines(group)
-        if len(lines) >= LINES_AT_ONCE:
-            yield "\n".join(lines)
-            lines = []
-    if lines:
-        yield "\n".join(lines)
+        text = GroupText(fs.superblock)
+        yield ""
+        for group in read_group_facts(fs):
+            yield from text.lines(group)
 
 
 class StateRecord(TypedDict):
@@ -80,8 +69,7 @@ class StateRecord(TypedDict):
 
 def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
     """The same facts as records: superblock, journal, mmp, state, writer, groups."""
-    log = Log.open(fs)
-    mmp = read_mmp(fs)
+    log, mmp = Log.open(fs), read_mmp(fs)
     yield superblock_record(fs.superblock)
     if log:
         yield journal_record(log.superblock)
@@ -91,7 +79,7 @@ def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
         "record": "state",
         "kind": fs.superblock.kind,
         "superblock_group": fs.superblock.group_number,
-        "superblock_checksum": _verdict(fs.superblock.checksum_ok),
+        "superblock_checksum": _VERDICTS[fs.superblock.checksum_ok],
         "group_descriptors": len(fs.groups),
         "group_descriptors_bad": _bad_descriptors(fs),
         "orphans": fs.orphans,
@@ -102,7 +90,7 @@ def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
     yield state
     yield writer_record(find_writer(fs, log))
     if groups:
-        yield from map(group_record, read_group_facts(fs))
+        yield from (group.record for group in read_group_facts(fs))
 
 
 def _reading_lines(fs: FileSystem) -> Iterator[str]:
@@ -118,12 +106,13 @@ def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:
     group, bad = fs.superblock.group_number, _bad_descriptors(fs)
     yield "Kind", fs.superblock.kind
     yield "Superblock read", "the primary" if group == 0 else f"the backup in group {group}"
-    yield "Superblock checksum", _verdict(fs.superblock.checksum_ok)
+    yield "Superblock checksum", _VERDICTS[fs.superblock.checksum_ok]
     yield "Group descriptors", f"{len(fs.groups)}, {bad} with a bad checksum"
-    yield "Orphaned inodes", _orphans(fs.orphans)
+    first = ", ".join(map(str, fs.orphans[:20])) + (", ..." if len(fs.orphans) > 20 else "")
+    yield "Orphaned inodes", f"{len(fs.orphans):,}: {first}" if fs.orphans else "none"
     yield "Journal state", journal_state(fs, log)
     if log and log.superblock.checksum_ok is not None:
-        yield "Journal checksum check", _verdict(log.superblock.checksum_ok)
+        yield "Journal checksum check", _VERDICTS[log.superblock.checksum_ok]
 
 
 def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
@@ -138,18 +127,6 @@ def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
     return list(zip(runs.physical.tolist(), ends, strict=True))
 
 
-def _verdict(checksum_ok: bool | None) -> str:
-    return {True: "ok", False: "BAD", None: "not stored"}[checksum_ok]
-
-
 def _bad_descriptors(fs: FileSystem) -> int:
-    groups = fs.groups
-    known = groups.computed_checksum >= 0
-    return int((known & (groups.computed_checksum != groups.checksum)).sum())
-
-
-def _orphans(numbers: list[int]) -> str:
-    if not numbers:
-        return "none"
-    first = ", ".join(map(str, numbers[:20]))
-    return f"{len(numbers):,}: {first}{', ...' if len(numbers) > 20 else ''}"
+    computed = fs.groups.computed_checksum
+    return int(((computed >= 0) & (computed != fs.groups.checksum)).sum())

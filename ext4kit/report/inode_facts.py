@@ -27,17 +27,20 @@ Row = tuple[int, int, int, bool]  # file block, blocks, block in the file system
 def inode_lines(fs: FileSystem, inode: Inode, path: bytes) -> list[str]:
     """Facts, the block map as a table, attributes, access control lists."""
     attributes = fs.xattrs(inode)
-    return [
-        *fact_lines(_facts(fs, inode, path)),
-        *_map_lines(_map_rows(fs, inode)),
-        *_attribute_lines(attributes),
-    ]
+    lines, rows = fact_lines(_facts(fs, inode, path)), _map_rows(fs, inode)
+    if rows:
+        lines.append(f"Block map:                {len(rows)} run{'s' * (len(rows) != 1)}")
+        lines.append(f"  {'file block':>12}  {'blocks':>10}  {'first':>14}  {'last':>14}")
+    for logical, length, physical, unwritten in rows:
+        last, note = physical + length - 1, "  unwritten" if unwritten else ""
+        lines.append(f"  {logical:>12}  {length:>10}  {physical:>14}  {last:>14}{note}")
+    return [*lines, *_attribute_lines(attributes)]
 
 
 def unknown_lines(path: bytes, reason: str) -> list[str]:
     """Lines for a path whose inode is unknown."""
-    facts = (("Path", printable(path)), ("State", f"unknown: {printable_text(reason)}"))
-    return fact_lines(iter(facts))
+    state = f"unknown: {printable_text(reason)}"
+    return fact_lines(iter((("Path", printable(path)), ("State", state))))
 
 
 class UnknownInodeRecord(fields.PathText):
@@ -63,7 +66,8 @@ def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
     yield "Space", f"{inode.blocks} sectors of 512 bytes"
     yield "Device", "{}, {}".format(*inode.device) if inode.device else None
     if inode.kind == "symlink":
-        yield "Target", _target_text(fs, inode)
+        target = _target(fs, inode)
+        yield "Target", "cannot be read" if target is None else printable(target)
     for label, name in _TIMES.items():
         moment = getattr(inode, name)
         yield label, "no room in this inode" if moment is None else iso(moment)
@@ -74,7 +78,9 @@ def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
     yield "Project", str(inode.project_id) if inode.project_id else None
     yield "Attribute block", str(inode.file_acl) if inode.file_acl else None
     yield "Extra size", str(inode.extra_isize) if len(inode.raw) > 128 else None
-    yield "Checksum", _checksum(fs, inode)
+    is_ok = fs.checksum_ok(inode)
+    verdict = f"0x{inode.checksum:08x} ({'ok' if is_ok else 'BAD'})"
+    yield "Checksum", "not stored" if is_ok is None else verdict
     yield "Allocated", "yes" if _is_allocated(fs, inode) else "no"
 
 
@@ -93,11 +99,6 @@ def _target(fs: FileSystem, inode: Inode) -> bytes | None:
         return None
 
 
-def _target_text(fs: FileSystem, inode: Inode) -> str:
-    target = _target(fs, inode)
-    return "cannot be read" if target is None else printable(target)
-
-
 def _deletion(fs: FileSystem, inode: Inode) -> str | None:
     """The deletion time; for an orphan, whose field holds the next orphan, that inode number."""
     if not inode.dtime:
@@ -107,16 +108,9 @@ def _deletion(fs: FileSystem, inode: Inode) -> str | None:
     return iso_seconds(inode.dtime)
 
 
-def _checksum(fs: FileSystem, inode: Inode) -> str:
-    verdict = {True: "ok", False: "BAD", None: "not stored"}[fs.checksum_ok(inode)]
-    return verdict if fs.checksum_ok(inode) is None else f"0x{inode.checksum:08x} ({verdict})"
-
-
 def _is_allocated(fs: FileSystem, inode: Inode) -> bool:
-    group, place = divmod(inode.number - 1, fs.superblock.inodes_per_group)
-    if group >= len(fs.groups):
-        return False
-    return bool(fs.bitmaps.inode_bitmap(group)[place])
+    group, bit = divmod(inode.number - 1, fs.superblock.inodes_per_group)
+    return group < len(fs.groups) and bool(fs.bitmaps.inode_bitmap(group)[bit])
 
 
 def _map_rows(fs: FileSystem, inode: Inode) -> list[Row]:
@@ -125,32 +119,20 @@ def _map_rows(fs: FileSystem, inode: Inode) -> list[Row]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _map_lines(rows: list[Row]) -> Iterator[str]:
-    if not rows:
-        return
-    yield f"Block map:                {len(rows)} run{'s' * (len(rows) != 1)}"
-    yield f"  {'file block':>12}  {'blocks':>10}  {'first':>14}  {'last':>14}"
-    for logical, length, physical, unwritten in rows:
-        last = physical + length - 1
-        note = "  unwritten" if unwritten else ""
-        yield f"  {logical:>12}  {length:>10}  {physical:>14}  {last:>14}{note}"
-
-
 def _attribute_lines(attributes: dict[bytes, bytes]) -> Iterator[str]:
     if attributes:
         yield "Extended attributes:"
     for name, value in attributes.items():
-        text = acl_text(value) if name in _ACLS else None
-        if text is None:
+        entries = _acl_entries(name, value)
+        if entries is None:
             yield f"  {printable(name)} = {printable(value)}"
-            continue
-        yield f"  {printable(name)}:"
-        yield from (f"    {line}" for line in text)
+        else:
+            yield from (f"  {printable(name)}:", *(f"    {entry}" for entry in entries))
 
 
-def acl_text(value: bytes) -> list[str] | None:
-    """The entries of an access control list in getxattr format; None for other values."""
-    if len(value) < 4 or value[0] != acl.XATTR_VERSION or (len(value) - 4) % 8:
+def _acl_entries(name: bytes, value: bytes) -> list[str] | None:
+    """The entries of an access control list in getxattr format; None for other attributes."""
+    if name not in _ACLS or len(value) < 4 or value[0] != acl.XATTR_VERSION or (len(value) - 4) % 8:
         return None
     entries = []
     for start in range(4, len(value), 8):
@@ -252,7 +234,6 @@ def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> InodeRecord:
 
 
 def _attribute_record(name: bytes, value: bytes) -> XattrRecord:
-    exact = base64.b64encode(value).decode("ascii")
-    text = acl_text(value) if name in _ACLS else None
-    entries: AclText | Nothing = {"acl": text} if text else {}
-    return {**json_name(name, "name"), "value_base64": exact, **entries}
+    exact, entries = base64.b64encode(value).decode("ascii"), _acl_entries(name, value)
+    text: AclText | Nothing = {"acl": entries} if entries else {}
+    return {**json_name(name, "name"), "value_base64": exact, **text}

@@ -34,22 +34,30 @@ def audit_lines(fs: FileSystem, result: Audit) -> Iterator[str]:
         yield f"... and {lost:,} more findings"
     if findings.kept:
         yield ""
-    rows = list(_rows(result))
+    counts = {part: [result.tally.of(part, verdict) for verdict in Verdict] for part in Part}
+    rows = [
+        (str(part), *(f"{number:,}" for number in (ok + bad, ok, bad, unchecked, overwritten)))
+        for part, (ok, bad, unchecked, overwritten) in counts.items()
+        if ok or bad or unchecked or overwritten
+    ]
     if rows:
         yield from table_lines(_HEADINGS, rows, right={1, 2, 3, 4, 5})
         yield ""
-    yield from _log_lines(result)
+    if result.log is not None:
+        yield from _log_lines(result)
     if result.replayed is not None:
         yield from takewhile(bool, replay_lines(replay_facts(fs, result.replayed), result.replayed))
     elif result.log is not None:
         yield _line("Recovery", "impossible: the journal superblock is unusable")
-    yield _line("Verdict", _verdict(result))
+    wrong = findings.wrong
+    verdicts = [f"{wrong:,} finding{'s' * (wrong != 1)}"] if wrong else []
+    verdicts += [] if result.log is not None else ["the journal could not be read"]
+    yield _line("Verdict", "; ".join(verdicts) or "no defect found")
 
 
 def _finding_lines(finding: AuditFinding) -> Iterator[str]:
     where = [] if finding.transaction is None else [f"transaction {finding.transaction}"]
-    where.append(f"log block {finding.log_block}")
-    where.append(f"block {finding.fs_block}")
+    where += [f"log block {finding.log_block}", f"block {finding.fs_block}"]
     where.append(f"byte {finding.byte_offset}")
     if finding.target is not None:
         where.append(f"copy of block {finding.target}")
@@ -59,21 +67,11 @@ def _finding_lines(finding: AuditFinding) -> Iterator[str]:
     yield f"    {finding.meaning}"
 
 
-def _rows(result: Audit) -> Iterator[tuple[str, ...]]:
-    for part in Part:
-        ok, bad, unchecked, overwritten = (result.tally.of(part, verdict) for verdict in Verdict)
-        if ok or bad or unchecked or overwritten:
-            numbers = (ok + bad, ok, bad, unchecked, overwritten)
-            yield (str(part), *(f"{number:,}" for number in numbers))
-
-
 def _line(label: str, text: str) -> str:
     return f"{label + ':':<15}{text}"
 
 
 def _log_lines(result: Audit) -> Iterator[str]:
-    if result.log is None:
-        return
     states = _states(result)
     yield _line("Transactions", ", ".join(f"{count:,} {name}" for name, count in states.items()))
     for gap in result.gaps[:10]:
@@ -84,21 +82,8 @@ def _log_lines(result: Audit) -> Iterator[str]:
 
 
 def _states(result: Audit) -> dict[str, int]:
-    log = result.log
-    counts = Counter([] if log is None else log.transactions.state.tolist())
-    return {
-        str(state): counts[place] for place, state in enumerate(TransactionState) if counts[place]
-    }
-
-
-def _verdict(result: Audit) -> str:
-    if result.is_sound:
-        return "no defect found"
-    wrong = result.findings.wrong
-    found = f"{wrong:,} finding{'s' * (wrong != 1)}" if wrong else ""
-    if result.log is None:
-        return f"{found}; " * bool(found) + "the journal could not be read"
-    return found
+    counts = Counter([] if result.log is None else result.log.transactions.state.tolist())
+    return {str(state): counts[row] for row, state in enumerate(TransactionState) if counts[row]}
 
 
 class AuditSummary(TypedDict):
@@ -152,8 +137,9 @@ def verdict_records(result: Audit) -> Iterator[VerdictRecord]:
     every = np.lexsort((verdicts.order, verdicts.position))
     for start in range(0, len(every), _LINES_AT_ONCE):
         rows = every[start : start + _LINES_AT_ONCE]
-        columns = (verdicts.part, verdicts.position, verdicts.order, verdicts.target)
-        values = zip(*(c[rows].tolist() for c in (*columns, verdicts.verdict)), strict=True)
+        columns = (verdicts.part, verdicts.position, verdicts.order, verdicts.target,
+                   verdicts.verdict)  # fmt: skip
+        values = zip(*(column[rows].tolist() for column in columns), strict=True)
         for part, position, order, target, verdict in values:
             yield {
                 "record": "verdict",

@@ -41,7 +41,11 @@ def journal_facts(journal: JournalSuperblock, file_system_block_size: int) -> It
     if journal.users_count > 1:
         yield "Journal number of users", str(journal.users_count)
         yield "Journal users", f"\n{'':26}".join(_uuid(user) for user in journal.users)
-    yield from _checksum_facts(journal)
+    if journal.features.checksum_version == 1:
+        yield "Journal checksum type", "crc32"
+    elif journal.features.has_block_checksums:
+        yield "Journal checksum type", "crc32c" if journal.checksum_type == 4 else "INVALID"
+        yield "Journal checksum", f"0x{journal.checksum:08x}"
     if journal.error:
         yield "Journal errno", str(journal.error - (journal.error >> 31 << 32))
 
@@ -50,25 +54,13 @@ def _uuid(raw: bytes) -> str:
     return str(uuid.UUID(bytes=raw)) if any(raw) else "<none>"
 
 
-def _checksum_facts(journal: JournalSuperblock) -> Iterator[Fact]:
-    if journal.features.checksum_version == 1:
-        yield "Journal checksum type", "crc32"
-    elif journal.features.has_block_checksums:
-        yield "Journal checksum type", "crc32c" if journal.checksum_type == 4 else "INVALID"
-        yield "Journal checksum", f"0x{journal.checksum:08x}"
-
-
 def journal_types() -> dict[str, Any]:
     """Fields of the record that `journal_record` makes."""
     plain = {JournalFeatures: list[str], bytes: fields.Uuid, tuple[bytes, ...]: list[str]}
     hints = get_type_hints(JournalSuperblock)
     types = {name: plain.get(hint, hint) for name, hint in hints.items()}
-    return {
-        "record": Literal["journal"],
-        **types,
-        "length": fields.Count,
-        "checksum_ok": bool | None,
-    }
+    own = {"length": fields.Count, "checksum_ok": bool | None}
+    return {"record": Literal["journal"], **types, **own}
 
 
 def journal_record(journal: JournalSuperblock) -> Record:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.fields import Nothing, WhichText, json_name
-from ext4kit.journal.versions import BlockVersion, FieldChange, VersionDiff
+from ext4kit.journal.versions import FieldChange, VersionDiff
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable
@@ -26,21 +26,21 @@ _SECONDS = {"dtime", "mount_time", "write_time", "check_time", "mkfs_time"}
 
 def history_lines(history: Iterator[VersionDiff]) -> Iterator[str]:
     """Each version that differs, with its changes; copies without a change are only counted."""
-    waiting: list[BlockVersion] = []
+    unchanged: list[str] = []  # the line for the copies since the last one with a change
     for each in history:
-        if not each.is_first and not each.is_changed and each.version.transaction is not None:
-            waiting = [*waiting[:1], each.version] if waiting else [each.version]
+        last = each.version.transaction
+        if not each.is_first and not each.is_changed and last is not None:
+            unchanged = [f"    (unchanged up to transaction {last})"]
             continue
-        yield from _same_line(waiting)
-        waiting = []
-        yield _heading(each)
-        yield from _change_lines(each)
-    yield from _same_line(waiting)
-
-
-def _same_line(waiting: list[BlockVersion]) -> Iterator[str]:
-    if waiting:
-        yield f"    (unchanged up to transaction {waiting[-1].transaction})"
+        yield from [*unchanged, _heading(each)]
+        unchanged = []
+        for change in each.changes[:MOST_LINES]:
+            yield f"    {_change_text(change, each)}"
+        if len(each.changes) > MOST_LINES:
+            yield f"    ... and {len(each.changes) - MOST_LINES:,} more (--json has them)"
+        if not each.is_changed and not each.is_first:
+            yield "    no change"
+    yield from unchanged
 
 
 def _heading(each: VersionDiff) -> str:
@@ -53,15 +53,6 @@ def _heading(each: VersionDiff) -> str:
     state = "" if version.is_committed else " (not committed)"
     place = f"log block {version.log_block:,}, byte {version.offset:,}"
     return f"transaction {version.transaction}{state}  {when}  {place}: {each.kind}"
-
-
-def _change_lines(each: VersionDiff) -> Iterator[str]:
-    for change in each.changes[:MOST_LINES]:
-        yield f"    {_change_text(change, each)}"
-    if len(each.changes) > MOST_LINES:
-        yield f"    ... and {len(each.changes) - MOST_LINES:,} more (--json has them)"
-    if not each.is_changed and not each.is_first:
-        yield "    no change"
 
 
 def _change_text(change: FieldChange, each: VersionDiff) -> str:
@@ -81,7 +72,7 @@ def _change_text(change: FieldChange, each: VersionDiff) -> str:
     return f"{name}: {before} -> {after}"
 
 
-def _name_text(what: str, which: Any) -> str:
+def _name_text(what: str, which: object) -> str:
     if which is None:
         return what.replace("_", " ")
     if isinstance(which, bytes):
@@ -112,14 +103,14 @@ def _value_text(what: str, value: Any, of_inode: bool) -> str:
     return _plain_text(what, value)
 
 
-def _plain_text(what: str, value: Any) -> str:
+def _plain_text(what: str, value: object) -> str:
     if what in ("block", "inode"):
         return "in use" if value else "free"
     if what in ("index", "hash", "pointer"):
         return f"block {value}"
-    if what == "target":
-        return printable(value)
     if isinstance(value, bytes):
+        if what == "target":
+            return printable(value)
         text = value[:MOST_BYTES].hex(" ")
         return text + (f" ... ({len(value):,} bytes)" if len(value) > MOST_BYTES else "")
     if isinstance(value, list | tuple):
@@ -214,7 +205,7 @@ def history_records(
             "offset": version.offset,
             "sha256": hashlib.sha256(version.data).hexdigest(),
             "changed": None if each.is_first else each.is_changed,
-            "changes": [_change_record(change) for change in each.changes],
+            "changes": list(map(_change_record, each.changes)),
         }
 
 
@@ -235,6 +226,6 @@ def _change_record(change: FieldChange) -> ChangeRecord:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: ChangeValue | bytes) -> ChangeValue:
     """A value for JSON; bytes as base64."""
     return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value

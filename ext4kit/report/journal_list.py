@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 import numpy as np
 
@@ -42,7 +42,14 @@ def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
         counts = (each.blocks, each.revokes, each.descriptors)
         in_mount = "-" if mount is None else str(mount)
         cells = (str(each.id), time, in_mount, str(each.state), *(f"{count:,}" for count in counts))
-        yield _line(cells, _in_words(fs, contents, each))
+        rows = contents.of(each.order)
+        pairs = zip(contents.kind[rows].tolist(), contents.number[rows].tolist(), strict=True)
+        parts = [
+            _kind_text(fs, BlockRole(kind), [number for _, number in group])
+            for kind, group in groupby(pairs, key=itemgetter(0))
+        ]
+        parts += [f"{each.revokes:,} revoked"] if each.revokes else []
+        yield _line(cells, ", ".join(parts))
 
 
 def _mounts(fs: FileSystem, log: Log) -> list[int | None]:
@@ -59,24 +66,19 @@ def _line(cells: tuple[str, ...], last: str) -> str:
     return "  ".join([*padded, last]).rstrip()
 
 
-def _in_words(fs: FileSystem, contents: Touched, transaction: Transaction) -> str:
-    """Blocks as text: `superblock, block bitmap of group 0, inodes 1-32, directory of inode 12`."""
-    rows = contents.of(transaction.order)
-    pairs = zip(contents.kind[rows].tolist(), contents.number[rows].tolist(), strict=True)
-    parts = [
-        _kind_in_words(fs, BlockRole(kind), [number for _, number in group])
-        for kind, group in groupby(pairs, key=itemgetter(0))
-    ]
-    if transaction.revokes:
-        parts.append(f"{transaction.revokes:,} revoked")
-    return ", ".join(parts)
-
-
-def _kind_in_words(fs: FileSystem, kind: BlockRole, numbers: list[int]) -> str:
+def _kind_text(fs: FileSystem, kind: BlockRole, numbers: list[int]) -> str:
+    """Blocks of one type: `block bitmap of group 0`, `inodes 1-32`, `directory of inode 12`."""
     distinct = [number for number in dict.fromkeys(numbers) if number >= 0]
     name, count = BLOCK_CONTENT_NAMES[kind], len(numbers)
     if kind is BlockRole.INODES:
-        return f"{name} {_ranges(fs, distinct)}"
+        per_block = fs.superblock.block_size // fs.superblock.inode_size
+        ranges: list[list[int]] = []
+        for first in distinct:  # ascending, the first inode of each block
+            if ranges and ranges[-1][1] + 1 == first:
+                ranges[-1][1] += per_block
+            else:
+                ranges.append([first, first + per_block - 1])
+        return f"{name} {_listed([f'{start}-{end}' for start, end in ranges])}"
     if kind in WITH_GROUP:
         return f"{name} of group {_listed(distinct)}"
     if kind in WITH_INODE and distinct:
@@ -84,22 +86,10 @@ def _kind_in_words(fs: FileSystem, kind: BlockRole, numbers: list[int]) -> str:
     return f"{name} ({count:,} blocks)" if count > max(len(distinct), 1) else name
 
 
-def _listed(values: list[Any]) -> str:
+def _listed(values: list[int] | list[str]) -> str:
     shown = ", ".join(map(str, values[:_MOST_NUMBERS]))
     rest = len(values) - _MOST_NUMBERS
     return f"{shown} and {rest:,} more" if rest > 0 else shown
-
-
-def _ranges(fs: FileSystem, first: list[int]) -> str:
-    """Inode table blocks (given by their first inodes, ascending) as ranges of inodes."""
-    per_block = fs.superblock.block_size // fs.superblock.inode_size
-    ranges: list[list[int]] = []
-    for number in first:
-        if ranges and ranges[-1][1] + 1 == number:
-            ranges[-1][1] += per_block
-        else:
-            ranges.append([number, number + per_block - 1])
-    return _listed([f"{start}-{end}" for start, end in ranges])
 
 
 class Owner(TypedDict, total=False):

@@ -20,7 +20,6 @@ from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short
 
 IDS = 1 << 32
-_WIDTH = 15
 _HEADINGS = ("transaction", "committed", "log block", "blocks", "revokes")
 
 
@@ -66,8 +65,11 @@ def replay_facts(fs: FileSystem, replayed: ReplayedBlocks) -> ReplayFacts:
     log, plan = replayed.log, replayed.plan
     walk, changed = plan.walk, replayed.changed.blocks
     count = 0 if walk.refusal else walk.end_order - walk.first_order
+    location = f"inode {fs.superblock.journal_inode}"
+    if log.reader.blocks is not fs.blocks and fs.journal_device is not None:
+        location = f"{'device' if log.is_shared_device else 'file'} {fs.journal_device.name}"
     return ReplayFacts(
-        journal=_journal(fs, replayed),
+        journal=location,
         is_due=log.needs_recovery and log.superblock.start != 0,
         reason=walk.end_reason,
         refused=walk.refusal,
@@ -80,14 +82,6 @@ def replay_facts(fs: FileSystem, replayed: ReplayedBlocks) -> ReplayFacts:
         bad_transaction=None if walk.bad_commit is None else walk.bad_commit % IDS,
         fast_commit_blocks=len(changed),
     )
-
-
-def _journal(fs: FileSystem, replayed: ReplayedBlocks) -> str:
-    log = replayed.log
-    if log.reader.blocks is fs.blocks or fs.journal_device is None:
-        return f"inode {fs.superblock.journal_inode}"
-    kind = "device" if log.is_shared_device else "file"
-    return f"{kind} {fs.journal_device.name}"
 
 
 def replayed_transactions(replayed: ReplayedBlocks) -> Iterator[Transaction]:
@@ -103,29 +97,25 @@ def replay_lines(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[str]:
         return
     yield _line("End reason", facts.reason)
     yield _line("Blocks", f"{facts.blocks:,} to write")
-    for label, count in (
-        ("Revoked", facts.revoked),
-        ("Damaged", facts.damaged),
-        ("Fast commits", facts.fast_commit_blocks),
+    for label, count, meaning in (
+        ("Revoked", facts.revoked, "copies skipped: revoked by a later transaction"),
+        ("Damaged", facts.damaged, "copies skipped: bad checksum or unreadable"),
+        ("Fast commits", facts.fast_commit_blocks, "blocks changed by fast commits"),
     ):
         if count:
-            yield _line(label, f"{count:,} {_MEANING[label]}")
+            yield _line(label, f"{count:,} {meaning}")
     if facts.transactions:
+        rows = []
+        for each in replayed_transactions(replayed):
+            time = "unknown" if each.commit_time_ns is None else iso_short(each.commit_time_ns)
+            counts = (f"{each.blocks:,}", f"{each.revokes:,}")
+            rows.append((str(each.id), time, str(each.start), *counts))
         yield ""
-        yield from table_lines(
-            _HEADINGS, [*map(_row, replayed_transactions(replayed))], {0, 2, 3, 4}
-        )
-
-
-_MEANING = {
-    "Revoked": "copies skipped: revoked by a later transaction",
-    "Damaged": "copies skipped: bad checksum or unreadable",
-    "Fast commits": "blocks changed by fast commits",
-}
+        yield from table_lines(_HEADINGS, rows, {0, 2, 3, 4})
 
 
 def _line(label: str, text: str) -> str:
-    return f"{label + ':':{_WIDTH}}{text}"
+    return f"{label + ':':15}{text}"
 
 
 def _verdict(facts: ReplayFacts) -> str:
@@ -138,17 +128,6 @@ def _verdict(facts: ReplayFacts) -> str:
     if facts.first == facts.last:
         return f"due: transaction {facts.first}"
     return f"due: {facts.transactions:,} transactions, {facts.first} to {facts.last}"
-
-
-def _row(transaction: Transaction) -> tuple[str, ...]:
-    time = transaction.commit_time_ns
-    return (
-        str(transaction.id),
-        "unknown" if time is None else iso_short(time),
-        str(transaction.start),
-        f"{transaction.blocks:,}",
-        f"{transaction.revokes:,}",
-    )
 
 
 def replay_records(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[Record]:

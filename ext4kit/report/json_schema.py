@@ -39,7 +39,8 @@ def schema_of(kind: str, types: tuple[RecordType, ...], description: str = "") -
     """
     head = {"$schema": _DRAFT, "$id": f"urn:ext4kit:schema:{kind.replace(' ', '-')}"}
     head |= {"title": kind, "description": description or _docstring(types[0])}
-    forms = [_form(kind, each) for each in types]
+    name = {"record": Literal[kind]}
+    forms = [_object((name if is_dataclass(each) else {}) | _hints(each)) for each in types]
     if len(types) == 1:
         return head | forms[0]
     titles = [{"title": _docstring(each).rstrip(".")} for each in types]
@@ -51,12 +52,7 @@ def _docstring(kind: RecordType) -> str:
     return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split("\n"))
 
 
-def _form(kind: str, each: RecordType) -> Schema:
-    record = {"record": Literal[kind]} if is_dataclass(each) else {}
-    return _object(record | _hints(each))
-
-
-def _hints(kind: Any) -> dict[str, Any]:
+def _hints(kind: RecordType) -> dict[str, Any]:
     """The annotation of each field; of a generic type, with its arguments filled in."""
     if isinstance(kind, dict):
         return kind
@@ -125,7 +121,8 @@ def _union(args: tuple[Any, ...]) -> Schema:
 
 
 def _list(args: tuple[Any, ...]) -> Schema:
-    return {"type": "array"} | ({"items": items} if (items := _schema(args[0])) else {})
+    items = _schema(args[0])
+    return {"type": "array"} | ({"items": items} if items else {})
 
 
 def _tuple(args: tuple[Any, ...]) -> Schema:
@@ -141,9 +138,8 @@ def _dict(args: tuple[Any, ...]) -> Schema:
     """An object; with an enumeration for its keys, all keys are required."""
     if args[0] is not str:
         return _object(dict.fromkeys(_schema(args[0])["enum"], args[1]))
-    return {"type": "object"} | (
-        {"additionalProperties": each} if (each := _schema(args[1])) else {}
-    )
+    each = _schema(args[1])
+    return {"type": "object"} | ({"additionalProperties": each} if each else {})
 
 
 _GENERIC = {

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 import numpy as np
 
 from ext4kit import fields
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.fields import Nothing, TargetText, json_name
 from ext4kit.filesystem import FileSystem
@@ -21,7 +22,7 @@ from ext4kit.report.safe import is_plain_ascii, printable, printable_lines
 from ext4kit.report.times import iso_short
 
 AT_ONCE = 1 << 16
-STRETCHES_AT_ONCE = 256
+RUNS_AT_ONCE = 256
 CRTIME_END = 24  # `i_extra_isize` from which on an inode has a creation time
 _NUMBERS = ("number", "mode", "links_count", "uid", "gid", "size", "generation", "extra_isize")
 _TIMES = ("atime", "mtime", "ctime", "crtime")
@@ -33,24 +34,19 @@ class ListedNames:
 
     Attributes:
         given: a name or a path for each file; empty where `tree` has them.
-        given_number: inode numbers, int64; None where `tree` has them.
+        inode: the inode number of each file.
         folder: path of the directory of the names; None when they are paths or the directory was
             given by its number.
         tree: all entries below a directory.
     """
 
     given: list[bytes]
-    given_number: Any
+    inode: Int64s
     folder: bytes | None = None
     tree: DirTree | None = None
 
     def __len__(self) -> int:
-        return len(self.given_number if self.tree is None else self.tree)
-
-    @property
-    def inode(self) -> Any:
-        """The inode number of each file."""
-        return self.given_number if self.tree is None else self.tree.inode
+        return len(self.inode)
 
     @property
     def names(self) -> list[bytes]:
@@ -75,13 +71,12 @@ def list_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> 
         return ListedNames([target], np.array([number]))
     if recursive:
         tree = fs.tree(number, _path(target))
-        return ListedNames([], None, tree=tree)
+        return ListedNames([], tree.inode, tree=tree)
     entries = sorted(fs.entries(number), key=lambda entry: entry.name)
     kept = [entry for entry in entries if hidden or entry.name not in (b".", b"..")]
     numbers = np.array([entry.inode for entry in kept], np.int64)
-    return ListedNames(
-        [entry.name for entry in kept], numbers, None if _is_number(target) else target
-    )
+    folder = None if _is_number(target) else target
+    return ListedNames([entry.name for entry in kept], numbers, folder)
 
 
 def _is_number(target: bytes) -> bool:
@@ -105,28 +100,21 @@ def _tree_text(tree: DirTree) -> Iterator[bytes]:
     """All paths of a tree, one per line; plain names of one directory are joined in one step."""
     folders = printable_lines(tree.folders).encode().split(b"\n")
     prefixes = [b"\n" + folder + b"/" for folder in folders]
-    data, stretches = tree.names.data, tree.name_runs()
-    all_plain = is_plain_ascii(data) and data.count(b"\n") == len(tree)
+    runs = tree.name_runs()
     first = 1  # omits the line break before the first line
-    while some := list(islice(stretches, STRETCHES_AT_ONCE)):
-        if all_plain:
-            lines = [names.replace(b"\n", prefixes[folder]) for folder, _, names in some]
-        else:
-            lines = [_lines_of_range(tree, prefixes, *each) for each in some]
-        lines[0] = lines[0][first:]
+    while some := list(islice(runs, RUNS_AT_ONCE)):
+        lines = []
+        for folder, rows, names in some:
+            prefix = prefixes[folder]
+            if is_plain_ascii(names) and names.count(b"\n") == rows.stop - rows.start:
+                lines.append(names.replace(b"\n", prefix))
+            else:
+                each = tree.names.take(rows).tolist()
+                lines.append(b"".join(prefix + printable(name).encode() for name in each))
+        yield b"".join(lines)[first:]
         first = 0
-        yield b"".join(lines)
     if len(tree):
         yield b"\n"
-
-
-def _lines_of_range(
-    tree: DirTree, prefixes: list[bytes], folder: int, rows: slice, names: bytes
-) -> bytes:
-    if is_plain_ascii(names) and names.count(b"\n") == rows.stop - rows.start:
-        return names.replace(b"\n", prefixes[folder])
-    each = tree.names.take(rows).tolist()
-    return b"".join(prefixes[folder] + printable(name).encode() for name in each)
 
 
 def numbered_text(found: ListedNames) -> str:
@@ -140,8 +128,19 @@ def numbered_text(found: ListedNames) -> str:
 def long_text(fs: FileSystem, found: ListedNames, numbered: bool) -> Iterator[str]:
     """`ls -l` lines: mode, links, uid, gid, size, mtime (UTC), name, link target."""
     for names, table in _tables(fs, found):
-        columns = _long_columns(table)
-        _mark_unknown(fs, table, columns)
+        columns = [
+            list(map(mode_text, table.mode.tolist())),
+            *(
+                list(map(str, column.tolist()))
+                for column in (table.links_count, table.uid, table.gid)
+            ),
+            _sizes(table),
+            list(map(iso_short, table.times("mtime"))),
+        ]
+        for row in np.flatnonzero(~fs.inodes_known(table.number)).tolist():
+            for column in columns:
+                column[row] = "?"  # the state is unknown (as of a transaction)
+            columns[0][row] = "?" * len("-rw-r--r--")
         if numbered:
             columns.insert(0, [str(number) for number in table.number.tolist()])
         widths = [max(map(len, column)) for column in columns]
@@ -149,7 +148,9 @@ def long_text(fs: FileSystem, found: ListedNames, numbered: bool) -> Iterator[st
             [cell.rjust(width) for cell in column]
             for column, width in zip(columns, widths, strict=True)
         ]
-        tails = _names_with_targets(fs, names, table)
+        tails = printable_lines(names).split("\n")[: len(names)]
+        for row, target in link_targets(fs, table).items():
+            tails[row] += f" -> {printable(target)}"
         yield "".join(f"{' '.join(row)}\n" for row in zip(*padded, tails, strict=True))
 
 
@@ -166,25 +167,6 @@ def mode_text(mode: int) -> str:
     return stat.filemode(mode)
 
 
-def _long_columns(table: InodeTable) -> list[list[str]]:
-    return [
-        [mode_text(mode) for mode in table.mode.tolist()],
-        [str(count) for count in table.links_count.tolist()],
-        [str(uid) for uid in table.uid.tolist()],
-        [str(gid) for gid in table.gid.tolist()],
-        _sizes(table),
-        [iso_short(moment) for moment in table.times("mtime")],
-    ]
-
-
-def _mark_unknown(fs: FileSystem, table: InodeTable, columns: list[list[str]]) -> None:
-    """Set question marks for inodes whose state is unknown (as of a transaction)."""
-    for row in np.flatnonzero(~fs.inodes_known(table.number)).tolist():
-        for column in columns:
-            column[row] = "?"
-        columns[0][row] = "?" * len("-rw-r--r--")
-
-
 def _sizes(table: InodeTable) -> list[str]:
     """Sizes in bytes; `major,minor` for devices."""
     sizes = [str(size) for size in table.size.tolist()]
@@ -193,14 +175,6 @@ def _sizes(table: InodeTable) -> list[str]:
         major, minor = table.one(row).device or (0, 0)
         sizes[row] = f"{major},{minor}"
     return sizes
-
-
-def _names_with_targets(fs: FileSystem, names: list[bytes], table: InodeTable) -> list[str]:
-    """The names safe to show, those of symlinks with their targets."""
-    tails = printable_lines(names).split("\n")[: len(names)]
-    for row, target in link_targets(fs, table).items():
-        tails[row] += f" -> {printable(target)}"
-    return tails
 
 
 def link_targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:

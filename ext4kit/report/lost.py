@@ -57,8 +57,7 @@ def lost_record(fs: LostFileSystem) -> LostRecord:
 
 def lost_lines(fs: LostFileSystem) -> list[str]:
     """The facts, one per line."""
-    facts = lost_record(fs)
-    seed = facts["checksum_seed"]
+    facts, seed = lost_record(fs), fs.identity.seed
     rows = (
         ("UUID", facts["uuid"] or "unknown"),
         ("Block size", facts["block_size"]),

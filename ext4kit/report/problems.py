@@ -27,7 +27,8 @@ def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[
         yield f"ext4kit: ... and {total - min(len(worst), SHOWN):,} more"
     if total:
         rest = total - errors
-        yield f"ext4kit: {_count(errors, 'error')}, {_count(rest, 'note or warning')}"
+        others = "1 note or warning" if rest == 1 else f"{rest:,} notes or warnings"
+        yield f"ext4kit: {errors:,} error{'s' * (errors != 1)}, {others}"
 
 
 class ProblemRecord(ProblemFacts):
@@ -39,11 +40,3 @@ class ProblemRecord(ProblemFacts):
 def problem_record(problem: Problem) -> ProblemRecord:
     """A problem as a record."""
     return {"record": "problem", **problem.as_record()}
-
-
-def _count(number: int, word: str) -> str:
-    if number == 1:
-        return f"1 {word}"
-    return f"{number:,} {word.replace('note', 'notes').replace('warning', 'warnings')}" + (
-        "s" if word == "error" else ""
-    )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from functools import cache
-from typing import Any
+from collections.abc import Iterable
+from itertools import islice
 
 from ext4kit.fields import Record
 
@@ -14,15 +13,9 @@ _LINES_AT_ONCE = 4096
 
 def json_line(record: Record) -> str:
     """A record on one line. Non-ASCII is escaped, so that it cannot control a terminal."""
-    return _encoder()(record)
+    import json  # most calls write no JSON
 
-
-@cache
-def _encoder() -> Callable[[Any], str]:
-    """Created on first use, because most calls write no JSON."""
-    from json import JSONEncoder
-
-    return JSONEncoder(separators=(", ", ": ")).encode
+    return json.dumps(record)
 
 
 def write_record(record: Record) -> None:
@@ -30,13 +23,13 @@ def write_record(record: Record) -> None:
     sys.stdout.write(json_line(record) + "\n")
 
 
+def write_lines(lines: Iterable[str]) -> None:
+    """Print many lines in large pieces."""
+    lines = iter(lines)
+    while piece := list(islice(lines, _LINES_AT_ONCE)):
+        sys.stdout.write("\n".join(piece) + "\n")
+
+
 def write_records(records: Iterable[Record]) -> None:
-    """Print many records in large pieces."""
-    lines: list[str] = []
-    for record in records:
-        lines.append(json_line(record))
-        if len(lines) == _LINES_AT_ONCE:
-            sys.stdout.write("\n".join(lines) + "\n")
-            lines.clear()
-    if lines:
-        sys.stdout.write("\n".join(lines) + "\n")
+    """Print many records."""
+    write_lines(map(json_line, records))

@@ -53,8 +53,7 @@ def superblock_facts(superblock: Superblock) -> Iterator[Fact]:
     yield from _identity(superblock)
     yield from _sizes(superblock)
     yield from _life(superblock)
-    yield from _inodes(superblock)
-    yield from _journal_and_hash(superblock)
+    yield from _inodes_and_journal(superblock)
     yield from _backups_and_snapshots(superblock)
     yield from _errors(superblock)
     yield from _extras(superblock)
@@ -72,22 +71,19 @@ def _identity(superblock: Superblock) -> Iterator[Fact]:
     yield "Filesystem magic number", f"0x{superblock.magic:04X}"
     yield "Filesystem revision #", f"{revision} ({_REVISIONS.get(revision, 'unknown')})"
     yield "Filesystem features", " ".join(superblock.features.names) or "(none)"
-    yield "Filesystem flags", _flag_names(superblock.flags)
+    flags = [name for bit, name in SUPER_FLAGS.items() if superblock.flags & bit]
+    names = "".join(f"{name} " for name in flags) or "(none)"
+    yield "Filesystem flags", names if superblock.flags else None
     yield "Default mount options", _mount_options(superblock.default_mount_options)
     yield "Mount options", printable(superblock.mount_options) or None
-    yield "Filesystem state", _state(superblock.state)
+    state = "clean" if superblock.state & 1 else "not clean"
+    yield "Filesystem state", state + (" with errors" if superblock.state & 2 else "")
     yield "Errors behavior", ERROR_BEHAVIOURS.get(superblock.errors, "Unknown (continue)")
     yield "Filesystem OS type", CREATOR_OS.get(superblock.creator_os, "(unknown os)")
 
 
 def _uuid_or_none(raw: bytes) -> str | None:
     return str(uuid.UUID(bytes=raw)) if any(raw) else None
-
-
-def _flag_names(flags: int) -> str | None:
-    if not flags:
-        return None
-    return "".join(f"{name} " for bit, name in SUPER_FLAGS.items() if flags & bit) or "(none)"
 
 
 def _mount_options(bits: int) -> str:
@@ -97,10 +93,6 @@ def _mount_options(bits: int) -> str:
         if bits & bit:
             names.append(DEFAULT_MOUNT_OPTIONS.get(bit) or f"MNTOPT_{bit.bit_length() - 1}")
     return " ".join(names) or "(none)"
-
-
-def _state(state: int) -> str:
-    return ("clean" if state & 1 else "not clean") + (" with errors" if state & 2 else "")
 
 
 def _sizes(superblock: Superblock) -> Iterator[Fact]:
@@ -133,10 +125,8 @@ def _sizes(superblock: Superblock) -> Iterator[Fact]:
 def _life(superblock: Superblock) -> Iterator[Fact]:
     if superblock.mkfs_time:
         yield "Filesystem created", local_time_text(superblock.mkfs_time)
-    yield (
-        "Last mount time",
-        local_time_text(superblock.mount_time) if superblock.mount_time else "n/a",
-    )
+    mounted = local_time_text(superblock.mount_time) if superblock.mount_time else "n/a"
+    yield "Last mount time", mounted
     yield "Last write time", local_time_text(superblock.write_time)
     yield "Mount count", str(superblock.mount_count)
     yield "Maximum mount count", str(superblock.max_mount_count)
@@ -146,8 +136,9 @@ def _life(superblock: Superblock) -> Iterator[Fact]:
         yield "Next check after", local_time_text(superblock.check_time + superblock.check_interval)
     if superblock.kbytes_written:
         yield "Lifetime writes", _written(superblock.kbytes_written)
-    yield "Reserved blocks uid", f"{superblock.reserved_uid} (user {_user(superblock)})"
-    yield "Reserved blocks gid", f"{superblock.reserved_gid} (group {_group(superblock)})"
+    uid, gid = superblock.reserved_uid, superblock.reserved_gid
+    yield "Reserved blocks uid", f"{uid} (user {_local_name('user', uid)})"
+    yield "Reserved blocks gid", f"{gid} (group {_local_name('group', gid)})"
 
 
 def _written(kilobytes: int) -> str:
@@ -159,34 +150,23 @@ def _written(kilobytes: int) -> str:
     return f"{(kilobytes + (1 << 39)) >> 40} PB"
 
 
-def _user(superblock: Superblock) -> str:
-    """Local name of the uid, as in dumpe2fs; "unknown" without one and on Windows."""
-    try:
-        import pwd
-
-        return pwd.getpwuid(superblock.reserved_uid).pw_name
-    except (ImportError, KeyError, OverflowError):
-        return "unknown"
-
-
-def _group(superblock: Superblock) -> str:
+def _local_name(kind: Literal["user", "group"], number: int) -> str:
+    """Local name of a uid or gid, as in dumpe2fs; "unknown" without one and on Windows."""
     try:
         import grp
+        import pwd
 
-        return grp.getgrgid(superblock.reserved_gid).gr_name
+        return pwd.getpwuid(number).pw_name if kind == "user" else grp.getgrgid(number).gr_name
     except (ImportError, KeyError, OverflowError):
         return "unknown"
 
 
-def _inodes(superblock: Superblock) -> Iterator[Fact]:
+def _inodes_and_journal(superblock: Superblock) -> Iterator[Fact]:
     if superblock.revision:
         yield "First inode", str(superblock.first_inode)
         yield "Inode size", str(superblock.inode_size)
     yield "Required extra isize", _nonzero(superblock.min_extra_isize)
     yield "Desired extra isize", _nonzero(superblock.want_extra_isize)
-
-
-def _journal_and_hash(superblock: Superblock) -> Iterator[Fact]:
     device = superblock.journal_device
     yield "Journal UUID", _uuid_or_none(superblock.journal_uuid)
     yield "Journal inode", _nonzero(superblock.journal_inode)
@@ -226,11 +206,8 @@ def _errors(superblock: Superblock) -> Iterator[Fact]:
         yield f"{label} error line #", str(getattr(superblock, f"{word}_error_line"))
         yield f"{label} error inode #", _nonzero(getattr(superblock, f"{word}_error_inode"))
         yield f"{label} error block #", _nonzero(getattr(superblock, f"{word}_error_block"))
-        yield f"{label} error err", _error_name(code) if code else None
-
-
-def _error_name(code: int) -> str:
-    return _ERROR_CODES[code] if code < len(_ERROR_CODES) else f"UNKNOWN_ERRCODE_{code}"
+        known = _ERROR_CODES[code] if code < len(_ERROR_CODES) else f"UNKNOWN_ERRCODE_{code}"
+        yield f"{label} error err", known if code else None
 
 
 def _extras(superblock: Superblock) -> Iterator[Fact]:
@@ -259,6 +236,7 @@ def _extras(superblock: Superblock) -> Iterator[Fact]:
 _TIMES = ("mount_time", "write_time", "check_time", "mkfs_time", "first_error_time",
           "last_error_time")  # fmt: skip
 _UUIDS = ("uuid", "journal_uuid", "encryption_salt")
+_SIZES = ("block_size", "inode_size", "descriptor_size", "groups_count")  # properties
 
 
 class FeatureWords(TypedDict):
@@ -274,11 +252,10 @@ def superblock_types() -> dict[str, Any]:
     types: dict[str, Any] = {"record": Literal["superblock"], "kind": fields.Kind}
     for name, hint in get_type_hints(Superblock).items():
         types |= _plain_types(name, hint)
-    types |= dict.fromkeys(("block_size", "inode_size", "descriptor_size", "groups_count"), int)
-    return types | {"checksum_ok": bool | None}
+    return types | dict.fromkeys(_SIZES, int) | {"checksum_ok": bool | None}
 
 
-def _plain_types(name: str, hint: Any) -> dict[str, Any]:
+def _plain_types(name: str, hint: object) -> dict[str, Any]:
     """Fields that `_plain` makes of a field."""
     if name in _TIMES:
         return {name: int, f"{name}_iso": str | None}
@@ -298,25 +275,15 @@ def superblock_record(superblock: Superblock) -> Record:
     record: dict[str, object] = {"record": "superblock", "kind": superblock.kind}
     for part in parts_of(superblock):
         record |= _plain(part.name, getattr(superblock, part.name))
-    return record | {
-        "block_size": superblock.block_size,
-        "inode_size": superblock.inode_size,
-        "descriptor_size": superblock.descriptor_size,
-        "groups_count": superblock.groups_count,
-        "checksum_ok": superblock.checksum_ok,
-    }
+    return record | {name: getattr(superblock, name) for name in (*_SIZES, "checksum_ok")}
 
 
-def _plain(name: str, value: Any) -> dict[str, object]:
-    if name in _TIMES:
+def _plain(name: str, value: object) -> Record:
+    if isinstance(value, int) and name in _TIMES:
         return {name: value, f"{name}_iso": iso_seconds(value) if value else None}
-    if name in _UUIDS:
-        return {name: _uuid_or_none(value)}
     if isinstance(value, Features):
-        words = {"compat": value.compat, "incompat": value.incompat, "ro_compat": value.ro_compat}
-        return {name: value.names, "feature_words": {key: int(word) for key, word in words.items()}}
-    if name == "encryption_algorithms":
-        return {name: list(value)}
-    if isinstance(value, bytes):
-        return dict(json_name(value, name))
-    return {name: list(value) if isinstance(value, tuple) else value}
+        words = {key: int(getattr(value, key)) for key in FeatureWords.__annotations__}
+        return {name: value.names, "feature_words": words}
+    if name != "encryption_algorithms" and isinstance(value, bytes):
+        return {name: _uuid_or_none(value)} if name in _UUIDS else json_name(value, name)
+    return {name: list(value) if isinstance(value, tuple | bytes) else value}

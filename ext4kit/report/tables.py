@@ -17,28 +17,20 @@ def table_lines(
         rows: cells that are already safe to show.
         right: positions of right-aligned columns.
     """
-    table = [headings, *rows]
-    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(
-            _padded(cell, width, place in right)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    ]
-
-
-def _padded(cell: str, width: int, is_right: bool) -> str:
-    room = " " * (width - cell_len(cell))
-    return room + cell if is_right else cell + room
+    columns = []
+    for place, column in enumerate(zip(headings, *rows, strict=True)):
+        sizes = list(map(cell_len, column))
+        rooms = [" " * (max(sizes) - size) for size in sizes]
+        pairs = (
+            zip(rooms, column, strict=True) if place in right else zip(column, rooms, strict=True)
+        )
+        columns.append(list(map("".join, pairs)))
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def human_size(size: int) -> str:
     """A size in the largest unit that gives at most four digits."""
-    value, units = float(size), iter(("B", "KiB", "MiB", "GiB", "TiB"))
-    unit = next(units)
-    for larger in units:
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
+    if size < 1024:
+        return f"{size} B"
+    power = min((size.bit_length() - 1) // 10, 4)
+    return f"{size / 1024**power:.1f} {' KMGT'[power]}iB"

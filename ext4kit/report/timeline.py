@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,44 +14,29 @@ from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.safe import printable
 from ext4kit.report.times import commit_time, iso
 from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
+from ext4kit.timeline.events import EventValue
 
-_LINES_AT_ONCE = 4096
 _HEADING = f"{'committed':30} {'transaction':>11}  {'event':17} {'inode':>8}  path"
 _VALUE_LENGTH = 40  # bytes of an attribute value in a line
 _TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
 
 
-def print_lines(timeline: Timeline, wanted: EventFilter) -> None:
-    """Print the events, then the hints, then their numbers."""
-    counts: Counter[EventKind] = Counter()
-    kinds = set(wanted.kinds or EventKind)
-    parts = (
-        ("", kinds - {EventKind.HINT}),
-        ("hints: contradictions, not verdicts", kinds & {EventKind.HINT}),
-    )
-    for title, chosen in parts:
-        before = counts.total()
-        lines: list[str] = []
+def timeline_lines(timeline: Timeline, wanted: EventFilter) -> Iterator[str]:
+    """The events, then the hints, then their numbers."""
+    kinds, counts = set(wanted.kinds or EventKind), []
+    hints_title = ["", "hints: contradictions, not verdicts"]
+    for title, chosen in (([], kinds - {EventKind.HINT}), (hints_title, kinds & {EventKind.HINT})):
+        count = 0
         for event in timeline.select(replace(wanted, kinds=tuple(chosen))) if chosen else ():
-            if counts.total() == before:
-                lines += [*(["", title] if title else []), _HEADING]
-            counts[event.kind] += 1
-            lines.append(event_line(event))
-            if len(lines) >= _LINES_AT_ONCE:
-                _write(lines)
-        _write(lines)
-    found = counts.pop(EventKind.HINT, 0)
-    _write([f"{counts.total():,} events, {found:,} hints"])
+            if not count:
+                yield from [*title, _HEADING]
+            count += 1
+            yield _event_line(event)
+        counts.append(count)
+    yield "{:,} events, {:,} hints".format(*counts)
 
 
-def _write(lines: list[str]) -> None:
-    if lines:
-        sys.stdout.write("\n".join(lines) + "\n")
-        lines.clear()
-
-
-def event_line(event: Event) -> str:
-    """One event on one line."""
+def _event_line(event: Event) -> str:
     time = "-" if event.time is None else iso(event.time).replace("T", " ")
     number = "-" if event.transaction is None else str(event.transaction)
     place = number if event.exact else f"<={number}"
@@ -67,16 +51,10 @@ def event_text(event: Event) -> str:
 
 def event_words(event: Event) -> tuple[str, str]:
     """(the path, both paths where it changed; the change, "" where the kind is sufficient)."""
-    path = _path(event.path)
-    if event.kind in (EventKind.RENAMED, EventKind.MOVED):
-        path = f"{_path(event.old_path)} -> {path}"
-    return path, _details(event)
-
-
-def _path(path: bytes | None) -> str:
-    if path is None:
-        return "(path unknown)"
-    return printable(path) or "/"
+    both = event.kind in (EventKind.RENAMED, EventKind.MOVED)
+    paths = (event.old_path, event.path) if both else (event.path,)
+    texts = ("(path unknown)" if path is None else printable(path) or "/" for path in paths)
+    return " -> ".join(texts), _details(event)
 
 
 def _details(event: Event) -> str:
@@ -205,11 +183,11 @@ def event_record(event: Event) -> EventRecord:
     }
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: EventValue) -> fields.Value:
     """Text for an attribute name and base64 for its value; other values are unchanged."""
-    if not isinstance(value, dict) or "value" not in value:
+    if not isinstance(value, dict):
         return value
-    return {
-        **json_name(value["name"], "name"),
-        "value_base64": base64.b64encode(value["value"]).decode("ascii"),
-    }
+    if "value" not in value:
+        return {**value}
+    exact = base64.b64encode(value["value"]).decode("ascii")
+    return {**json_name(value["name"], "name"), "value_base64": exact}

@@ -22,10 +22,10 @@ def verify_lines(result: Verification) -> Iterator[str]:
 
         if findings.kept:
             yield ""
-        rows = [
-            (str(CODES[code].severity), code, f"{count:,}")
-            for code, count in sorted(findings.counts.items(), key=_weight)
-        ]
+        worst = sorted(
+            findings.counts, key=lambda code: (-_ORDER.index(CODES[code].severity), code)
+        )
+        rows = [(str(CODES[code].severity), code, f"{findings.counts[code]:,}") for code in worst]
         yield from table_lines(("severity", "finding", "count"), rows, right={2})
         yield ""
     yield (
@@ -34,10 +34,6 @@ def verify_lines(result: Verification) -> Iterator[str]:
     )
     wrong = findings.wrong
     yield f"{wrong:,} finding{'s' * (wrong != 1)}" if wrong else "no defect found"
-
-
-def _weight(item: tuple[str, int]) -> tuple[int, str]:
-    return -_ORDER.index(CODES[item[0]].severity), item[0]
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:

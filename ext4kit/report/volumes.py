@@ -18,24 +18,18 @@ def volume_lines(volumes: Sequence[Volume]) -> list[str]:
 
     Where volumes are nested, a column "in" has the number of the outer one.
     """
-    headings, rows = list(_HEADINGS), [list(_row(volume)) for volume in volumes]
-    right = {0, 1, 2}
+    headings, rows, right = list(_HEADINGS), [], {0, 1, 2}
+    for volume in volumes:
+        kind = f"{volume.kind} (backup superblock)" if volume.backup else volume.kind
+        values = (volume.index, volume.offset, volume.size, kind, volume.label, volume.uuid,
+                  volume.scheme, volume.description)  # fmt: skip
+        rows.append([printable_text(str(value)) or "-" for value in values])
     if any(volume.parent for volume in volumes):
         headings.insert(1, "in")
         for row, volume in zip(rows, volumes, strict=True):
             row.insert(1, str(volume.parent or "-"))
         right.add(3)
     return table_lines(headings, rows, right=right)
-
-
-def _row(volume: Volume) -> tuple[str, ...]:
-    values = (volume.index, volume.offset, volume.size, _kind(volume), volume.label, volume.uuid,
-              volume.scheme, volume.description)  # fmt: skip
-    return tuple(printable_text(str(value)) or "-" for value in values)
-
-
-def _kind(volume: Volume) -> str:
-    return f"{volume.kind} (backup superblock)" if volume.backup else volume.kind
 
 
 class VolumeRecord(fields.VolumeFacts):

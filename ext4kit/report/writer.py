@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, TypedDict
 
-from ext4kit.history.writer import Sign, Version, Writer
+from ext4kit.history.writer import Version, Writer
 from ext4kit.report.superblock_facts import Fact
 from ext4kit.report.times import iso
 
@@ -14,14 +14,11 @@ def writer_facts(writer: Writer) -> Iterator[Fact]:
     """The last writer, its evidence, and its consequences for recovery."""
     yield "Written by", writer.family
     for sign in writer.signs:
-        yield "Trace of a kernel", f"{sign.ground}: {_span(sign)}"
+        since, before = _version(sign.since), _version(sign.before)
+        bound = f"Linux {since} or later" if since else f"Linux before {before}"
+        yield "Trace of a kernel", f"{sign.ground}: {bound}"
     for effect in writer.effects:
         yield "For recovery", effect
-
-
-def _span(sign: Sign) -> str:
-    versions = _version(sign.since), _version(sign.before)
-    return f"Linux {versions[0]} or later" if versions[0] else f"Linux before {versions[1]}"
 
 
 def _version(version: Version | None) -> str | None:

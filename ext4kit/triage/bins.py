@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.triage.facts import Bins
 from ext4kit.units import NANOSECONDS
 
@@ -17,54 +16,35 @@ _WIDTHS = (
 _OUTLIERS = 0.02  # share at each end; outliers would put all other times into one bin
 
 
-def histogram_over_span(
-    times: Any, sorts: Any, names: tuple[str, ...], most: int = 60
+def histogram(
+    times: Int64s, sorts: Int64s, names: tuple[str, ...], most: int = 60, width: int | None = None
 ) -> Bins | None:
-    """Counts by category over the relevant period, in at most `most` bins.
+    """Counts by category, in at most `most` bins; None without a known time.
 
     Args:
-        times: int64 (n,), ns; a value of 0 or less is unknown.
+        times: (n,), ns; a value of 0 or less is unknown.
         sorts: (n,), index of each in `names`.
         names: of the series.
         most: maximum number of bins.
+        width: of a bin, s: the last bins up to the newest time; None: a width for all times.
     """
     known = times > 0
     times, sorts = times[known] // NANOSECONDS, sorts[known]
     if not len(times):
         return None
-    low, high = (int(edge) for edge in _span(times))
-    width = next((each for each in _WIDTHS if high // each - low // each < most), _WIDTHS[-1])
-    return _count(times, sorts, names, low // width * width, width, high // width - low // width)
-
-
-def histogram_of_last(
-    times: Any, sorts: Any, names: tuple[str, ...], width: int, most: int
-) -> Bins | None:
-    """Counts in the last `most` bins with a width in seconds, up to the newest time."""
-    known = times > 0
-    times, sorts = times[known] // NANOSECONDS, sorts[known]
-    if not len(times):
-        return None
-    last, first = int(times.max()) // width, int(times.min()) // width
-    count = min(last - first, most - 1)
-    return _count(times, sorts, names, (last - count) * width, width, count)
-
-
-def _span(times: Any) -> tuple[Any, Any]:
-    """The earliest and the latest time, without a few outliers that would dominate the span."""
-    low, high = times.min(), times.max()
-    inner = np.quantile(times, [_OUTLIERS, 1 - _OUTLIERS], method="nearest")
-    if high - low > 20 * max(inner[1] - inner[0], HOUR):
-        return inner[0], inner[1]
-    return low, high
-
-
-def _count(
-    times: Any, sorts: Any, names: tuple[str, ...], start: int, width: int, last: int
-) -> Bins:
-    place = (times - start) // width
-    inside = (place >= 0) & (place <= last)
-    key = sorts[inside] * (last + 1) + place[inside]
-    counts = np.bincount(key, minlength=len(names) * (last + 1)).reshape(len(names), last + 1)
+    low, high = int(times.min()), int(times.max())
+    if width is None:
+        inner = np.quantile(times, [_OUTLIERS, 1 - _OUTLIERS], method="nearest").tolist()
+        if high - low > 20 * max(inner[1] - inner[0], HOUR):
+            low, high = inner
+        fitting = (each for each in _WIDTHS if high // each - low // each < most)
+        width = next(fitting, _WIDTHS[-1])
+    first = max(low // width, high // width - most + 1)
+    count = high // width - first + 1
+    place = times // width - first
+    inside = (place >= 0) & (place < count)
+    key = sorts[inside] * count + place[inside]
+    counts = np.bincount(key, minlength=len(names) * count).reshape(len(names), count)
     series = {name: tuple(row) for name, row in zip(names, counts.tolist(), strict=True)}
-    return Bins(start * NANOSECONDS, width * NANOSECONDS, series, int((place < 0).sum()))
+    start = first * width * NANOSECONDS
+    return Bins(start, width * NANOSECONDS, series, int((place < 0).sum()))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.writer import Writer, find_writer
 from ext4kit.journal import Log
+from ext4kit.parsers.superblock import Superblock
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.timeline import build_timeline
@@ -17,15 +18,14 @@ from ext4kit.triage.deletions import deletion_stats
 from ext4kit.triage.disk import disk_map
 from ext4kit.triage.facts import (
     ActivityStats,
-    CheckResult,
     DeletionStats,
     DiskMap,
-    FileSystemFacts,
     JournalFacts,
 )
-from ext4kit.triage.identity import check_result, file_system_facts, journal_facts
+from ext4kit.triage.identity import journal_facts
 from ext4kit.triage.suspicions import Indicator, find_indicators
 from ext4kit.triage.victims import ZeroLengthFile, find_zero_length_files
+from ext4kit.verify import Verification, verify
 
 Progress = Callable[[int, int], None]  # (done, total)
 ProgressStep = Callable[[str], AbstractContextManager[Progress | None]]
@@ -55,13 +55,17 @@ class Triage:
     """The facts about a file system.
 
     Attributes:
+        superblock: after the replay of the journal.
+        free_blocks, free_inodes: sums of the group descriptors.
         health: None without a check.
         victims: number of zero-length files, and the newest of them.
     """
 
-    identity: FileSystemFacts
+    superblock: Superblock
+    free_blocks: int
+    free_inodes: int
     writer: Writer
-    health: CheckResult | None
+    health: Verification | None
     log: JournalFacts
     deletions: DeletionStats
     activity: ActivityStats
@@ -90,10 +94,12 @@ def triage(
     with step("reading the journal") as show:
         timeline = build_timeline(fs, show)
     with step("checking"):
-        checked = check_result(fs) if extent.verify else None
+        checked = verify(fs) if extent.verify else None
     journal = journal_facts(fs, log)
     return Triage(
-        identity=file_system_facts(fs),
+        superblock=fs.superblock,
+        free_blocks=int(fs.groups.free_blocks_count.sum()) * fs.superblock.cluster_ratio,
+        free_inodes=int(fs.groups.free_inodes_count.sum()),
         writer=find_writer(fs, log),
         health=checked,
         log=journal,

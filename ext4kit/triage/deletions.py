@@ -10,7 +10,7 @@ import numpy as np
 from ext4kit.history.places import Ground
 from ext4kit.recovery import DeletedFiles, Grade
 from ext4kit.recovery.search_sources import SearchSource
-from ext4kit.triage.bins import histogram_over_span
+from ext4kit.triage.bins import histogram
 from ext4kit.triage.facts import DeletionStats
 
 GRADES = tuple(Grade)
@@ -42,7 +42,7 @@ def deletion_stats(
         sizes={each: int(size[grade == place].sum()) for place, each in enumerate(GRADES)},
         grounds={str(each): grounds[each] for each in Ground},
         removed_names=None if names is None else len(names),
-        when=histogram_over_span(times, grade, tuple(map(str, GRADES))),
+        when=histogram(times, grade, tuple(map(str, GRADES))),
         undated=int((times <= 0).sum()),
         largest=tuple(files[row] for row in largest if files[row].size),
         latest=tuple(file for file in latest[:first] if file.deletion_time),

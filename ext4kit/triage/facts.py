@@ -4,65 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 from ext4kit import fields
-from ext4kit.problems import Severity
+from ext4kit.arrays.types import Int64s
 from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.timeline import Event
-
-
-@dataclass(frozen=True, slots=True)
-class FileSystemFacts:
-    """Facts from the superblock.
-
-    Attributes:
-        label, last_mounted: as stored.
-        made, mounted, written: ns, None where no time is stored.
-        is_backup: whether a backup superblock was read.
-        errors: number of errors that the kernel recorded.
-    """
-
-    kind: str
-    label: bytes
-    uuid: str
-    last_mounted: bytes
-    block_size: int
-    blocks: int
-    free_blocks: int
-    inodes: int
-    free_inodes: int
-    features: tuple[str, ...]
-    made: int | None
-    mounted: int | None
-    written: int | None
-    mounts: int
-    is_backup: bool
-    checksum_ok: bool | None
-    errors: int
-
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-        return self.blocks * self.block_size
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """Result of a check of all checksums and cross-references.
-
-    Attributes:
-        findings: (code, severity, count, meaning), the worst first.
-        wrong: number of findings that are more than notes.
-        inodes, directories, blocks: number of checked structures.
-    """
-
-    findings: tuple[tuple[str, Severity, int, str], ...]
-    wrong: int
-    inodes: int
-    directories: int
-    blocks: int
-
 
 Sort = Literal["made", "written", "moved", "changed", "deleted"]  # of events
 
@@ -202,7 +149,7 @@ class DiskMap:
     """
 
     cell: int
-    counts: dict[MapCategory, Any]
+    counts: dict[MapCategory, Int64s]
 
     @property
     def totals(self) -> dict[MapCategory, int]:

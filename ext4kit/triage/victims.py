@@ -8,13 +8,14 @@ the size is 0. Source: kernel Documentation/admin-guide/ext4.rst, delayed alloca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.journal_gaps import find_journal_gaps
 from ext4kit.journal import Log
+from ext4kit.parsers.inode import InodeTable
 from ext4kit.timeline import EventKind, Timeline
 from ext4kit.timeline.events import CODE
 from ext4kit.triage.facts import JournalState
@@ -64,12 +65,16 @@ def find_zero_length_files(
     columns = [np.concatenate(each) for each in zip(*found, strict=True)]
     order = np.argsort(-columns[1], kind="stable")[:most]
     number, written, stopped, made = (column[order].tolist() for column in columns)
-    names = _paths(fs, number)
+    names: dict[int, bytes] = {}  # a path of each inode that has one
+    if number:
+        tree = fs.tree()
+        rows = np.flatnonzero(np.isin(tree.inode, number))
+        names = dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))
     victims = zip(map(names.get, number), number, written, stopped, made, strict=True)
     return len(columns[0]), tuple(ZeroLengthFile(*values) for values in victims)
 
 
-def _crash_times(log: Log | None, standing: JournalState) -> Any:
+def _crash_times(log: Log | None, standing: JournalState) -> Int64s:
     """Times of unclean shutdowns, ns, ascending: the last commit before each."""
     if log is None:
         return np.zeros(0, np.int64)
@@ -82,7 +87,7 @@ def _crash_times(log: Log | None, standing: JournalState) -> Any:
     return np.sort(times[times > 0])
 
 
-def _select(table: Any, stops: Any, cut: Any) -> tuple[Any, Any, Any, Any]:
+def _select(table: InodeTable, stops: Int64s, cut: Int64s) -> tuple[Int64s, Int64s, Int64s, Bools]:
     """(number, mtime, crash time, True where it was new) of such files in a part of the table.
 
     A file that is created empty has equal times in all fields. `touch` sets two fields alike. A
@@ -99,12 +104,3 @@ def _select(table: Any, stops: Any, cut: Any) -> tuple[Any, Any, Any, Any]:
     near = (place < len(stops)) & (stop - mtime < WRITEBACK)
     rows, mtime, stop = rows[near], mtime[near], stop[near]
     return table.number[rows], mtime, stop, made[rows]
-
-
-def _paths(fs: FileSystem, numbers: list[int]) -> dict[int, bytes]:
-    """A path of each inode that has one."""
-    if not numbers:
-        return {}
-    tree = fs.tree()
-    rows = np.flatnonzero(np.isin(tree.inode, np.array(numbers, np.int64)))
-    return dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))

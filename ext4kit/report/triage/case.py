@@ -5,27 +5,28 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from ext4kit.evidence import Evidence, Volume
+from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problem, Severity
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.report.times import iso_short
-from ext4kit.timeline import Event, EventKind
+from ext4kit.timeline import EventKind
 from ext4kit.triage import (
     Bins,
     DeletionStats,
-    FileSystemFacts,
     JournalFacts,
     JournalState,
+    MapCategory,
     Sighting,
     Triage,
 )
 from ext4kit.triage.victims import ZeroLengthFile
 from ext4kit.units import NANOSECONDS
+from ext4kit.verify import CODES
 
 Rows = list[tuple[str, str]]
 SPANS = (
@@ -45,6 +46,9 @@ MAP_WORDS = {
     "carved": "content without a name",
     "free": "free, no known content",
 }
+
+
+RECOVERABLE = (MapCategory.INTACT, MapCategory.CONSISTENT, MapCategory.PARTIAL, MapCategory.CARVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,10 @@ class TriageReport:
     @property
     def about(self) -> str:
         """A short description of the file system."""
-        identity = self.summary.identity
-        label = f' "{printable(identity.label)}"' if identity.label else ""
-        return f"{identity.kind}{label}, {human_size(identity.size)}"
+        superblock = self.summary.superblock
+        label = f' "{printable(superblock.volume_name)}"' if superblock.volume_name else ""
+        size = superblock.blocks_count * superblock.block_size
+        return f"{superblock.kind}{label}, {human_size(size)}"
 
 
 def time_text(moment: int | None) -> str:
@@ -127,7 +132,11 @@ def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     files = evidence.files
     if len(files) > 1 or (files and files[0] != evidence.path):
         for file in files[:8]:
-            yield "File", f"{printable_text(str(file))}  {_file_size(file)}"
+            try:
+                size = human_size(file.stat().st_size)
+            except OSError:
+                size = "cannot be examined"
+            yield "File", f"{printable_text(str(file))}  {size}"
         if len(files) > 8:
             yield "", f"and {len(files) - 8:,} more"
     for name, value in evidence.facts.items():
@@ -138,36 +147,35 @@ def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
         yield "Stored hashes", "none; `ext4kit hash` computes them"
 
 
-def _file_size(path: Path) -> str:
-    try:
-        return human_size(path.stat().st_size)
-    except OSError:
-        return "cannot be examined"
-
-
 def identity_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     """Facts about the file system."""
-    identity = case.summary.identity
-    yield "Kind", identity.kind + (", read from a backup superblock" if identity.is_backup else "")
-    yield "Label", printable(identity.label) or "none"
-    yield "UUID", identity.uuid
-    used = identity.size - identity.free_blocks * identity.block_size
-    yield "Size", f"{human_size(identity.size)}, {human_size(used)} in use"
-    yield "Blocks", f"{identity.blocks:,} of {human_size(identity.block_size)}"
-    yield "Inodes", f"{identity.inodes - identity.free_inodes:,} in use of {identity.inodes:,}"
-    yield "Made", time_text(identity.made)
+    summary, superblock = case.summary, case.summary.superblock
+    blocks, size = superblock.blocks_count, superblock.block_size
+    inodes, times = superblock.inodes_count, map(time_text, stored_times(superblock))
+    made, mounted, written = times
+    backup = ", read from a backup superblock" if superblock.group_number else ""
+    yield "Kind", superblock.kind + backup
+    yield "Label", printable(superblock.volume_name) or "none"
+    yield "UUID", superblock.uuid_text
+    used = human_size((blocks - summary.free_blocks) * size)
+    yield "Size", f"{human_size(blocks * size)}, {used} in use"
+    yield "Blocks", f"{blocks:,} of {human_size(size)}"
+    yield "Inodes", f"{inodes - summary.free_inodes:,} in use of {inodes:,}"
+    yield "Made", made
     if case.was_another:
         yield "Before it", "another file system; `ext4kit deleted IMAGE --lost` has its files"
-    yield "Last mounted", f"{time_text(identity.mounted)}{_mounted_on(identity)}"
-    yield "Last written", time_text(identity.written)
-    yield "Written by", case.summary.writer.family
-    yield "For recovery", "; ".join(case.summary.writer.effects) or "unknown"
-    yield "Features", " ".join(identity.features)
+    where = f" on {printable(superblock.last_mounted)}" if superblock.last_mounted else ""
+    yield "Last mounted", f"{mounted}{where}, {count_text(superblock.mount_count, 'mount')}"
+    yield "Last written", written
+    yield "Written by", summary.writer.family
+    yield "For recovery", "; ".join(summary.writer.effects) or "unknown"
+    yield "Features", " ".join(superblock.features.readings)
 
 
-def _mounted_on(identity: FileSystemFacts) -> str:
-    where = f" on {printable(identity.last_mounted)}" if identity.last_mounted else ""
-    return f"{where}, {count_text(identity.mounts, 'mount')}"
+def stored_times(superblock: Superblock) -> tuple[int | None, ...]:
+    """Times of creation, last mount and last write, ns; None where none is stored."""
+    times = (superblock.mkfs_time, superblock.mount_time, superblock.write_time)
+    return tuple(seconds * NANOSECONDS if seconds else None for seconds in times)
 
 
 def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
@@ -206,10 +214,20 @@ def check_text(case: TriageReport) -> tuple[str, bool | None]:
     health = case.summary.health
     if health is None:
         return "not checked", None
-    if health.wrong:
-        return count_text(health.wrong, "finding"), False
-    notes = sum(count for _, severity, count, _ in health.findings if severity is Severity.NOTE)
+    if not health.is_clean:
+        return count_text(health.findings.wrong, "finding"), False
+    notes = sum(health.findings.counts.values())
     return "no defect" + (f", {count_text(notes, 'note')}" if notes else ""), True
+
+
+def check_rows(case: TriageReport) -> list[tuple[str, Severity, int, str]]:
+    """(code, severity, count, meaning) of the findings of the check, the worst first."""
+    order = list(Severity)[::-1]
+    counts = case.summary.health.findings.counts if case.summary.health else {}
+    rows = [
+        (code, CODES[code].severity, count, CODES[code].meaning) for code, count in counts.items()
+    ]
+    return sorted(rows, key=lambda row: (order.index(row[1]), -row[2], row[0]))
 
 
 def size_text(size: int | None) -> str:
@@ -232,15 +250,17 @@ def sighting_text(one: Sighting) -> str:
     if "there" in one.seen and one.mode is not None and stat.S_ISREG(one.mode):
         parts.append(mode_text(one.mode))
     if one.event is not None:
-        parts.append(_changed(one.event))
+        times = one.event.mtimes
+        change = (
+            event_words(one.event)[1] if times is None else f"mtime set to {time_text(times[1])}"
+        )
+        parts.append(change)
     return "; ".join(filter(None, (*parts, one.note)))
 
 
-def _changed(event: Event) -> str:
-    """Change of an event, in short."""
-    if event.mtimes is not None:
-        return f"mtime set to {time_text(event.mtimes[1])}"
-    return event_words(event)[1]
+def zero_length_path(one: ZeroLengthFile) -> str:
+    """Path of a zero-length file, or a text for an unknown path."""
+    return "(path unknown)" if one.path is None else printable(one.path)
 
 
 def zero_length_text(one: ZeroLengthFile) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup
 
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import iso_short
-from ext4kit.report.triage.case import MAP_WORDS
+from ext4kit.report.triage.case import MAP_WORDS, RECOVERABLE
 from ext4kit.triage import Bins, DiskMap, MapCategory
 from ext4kit.units import NANOSECONDS
 
@@ -23,7 +24,6 @@ MAP_COLUMNS = 48
 LABELS = 5
 FEWEST = 24  # minimum columns of the scale, so that a single column does not fill the chart
 _USED = (MapCategory.METADATA, MapCategory.FILES)
-_BACK = (MapCategory.INTACT, MapCategory.CONSISTENT, MapCategory.PARTIAL, MapCategory.CARVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,12 @@ def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
     """
     top = _round_up(max(bins.totals))
     width = UNIT * max(len(bins), FEWEST)
-    shapes = [_line(HEIGHT * part // 4, width) for part in range(1, 4)]
+    heights = (HEIGHT * part // 4 for part in range(1, 4))
+    shapes = [f'<line class="grid" x1="0" x2="{width}" y1="{y}" y2="{y}"/>' for y in heights]
     shapes += _columns(bins, top)
     shapes += _sighting_marks(bins, signs)
-    legend = tuple(
-        (f"c-{sort}", sort, f"{sum(counts):,}")
-        for sort, counts in bins.series.items()
-        if any(counts)
-    )
+    totals = {sort: sum(counts) for sort, counts in bins.series.items()}
+    legend = tuple((f"c-{sort}", sort, f"{total:,}") for sort, total in totals.items() if total)
     if any(signs):
         legend += (("c-sign", "signs", f"{sum(signs):,}"),)
     return Chart(_svg("chart", width, HEIGHT, name, shapes), f"{top:,}", _labels(bins), legend)
@@ -114,16 +112,8 @@ def _labels(bins: Bins) -> tuple[str, ...]:
 
 def _round_up(value: int) -> int:
     """The next round number, for the top of a scale."""
-    step = 1
-    while True:
-        for digit in (1, 2, 3, 4, 5, 6, 8):
-            if digit * step >= value:
-                return digit * step
-        step *= 10
-
-
-def _line(y: int, width: int) -> str:
-    return f'<line class="grid" x1="0" x2="{width}" y1="{y}" y2="{y}"/>'
+    step = int(10 ** (len(str(value)) - 1))
+    return next(digit * step for digit in (1, 2, 3, 4, 5, 6, 8, 10) if digit * step >= value)
 
 
 def _svg(kind: str, width: int, height: int, name: str, shapes: Sequence[str]) -> Markup:
@@ -156,17 +146,13 @@ def allocated_map(disk: DiskMap, block_size: int) -> Chart:
 
 def recoverable_map(disk: DiskMap, block_size: int) -> Chart:
     """The map of recoverable blocks."""
-    return _map(disk, block_size, _BACK, "the blocks of the disk by recoverability")
+    return _map(disk, block_size, RECOVERABLE, "the blocks of the disk by recoverability")
 
 
 def _map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name: str) -> Chart:
-    cells = len(disk.counts[MapCategory.FREE])
-    sizes = sum(disk.counts.values())
-    shapes: list[str] = []
-    for place in range(cells):
-        shapes += _cell(disk, uses, place, int(sizes[place]))
-    rows = -(-cells // MAP_COLUMNS)
-    totals = disk.totals
+    sizes = np.sum(list(disk.counts.values()), axis=0).tolist()
+    shapes = [shape for place, size in enumerate(sizes) for shape in _cell(disk, uses, place, size)]
+    rows, totals = -(-len(sizes) // MAP_COLUMNS), disk.totals
     legend = [(f"c-{use}", MAP_WORDS[use], human_size(totals[use] * block_size)) for use in uses]
     rest = sum(blocks for use, blocks in totals.items() if use not in uses)
     words = "free" if uses is _USED else "in use, or free without known content"

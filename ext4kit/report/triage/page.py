@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
-from ext4kit.report.safe import printable, printable_text
+from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.report.triage import case as words
@@ -60,10 +59,15 @@ class HtmlTable:
 def page_pieces(case: TriageReport) -> Iterator[str]:
     """The page, in pieces."""
     environment = _environment()
-    script, style = (_part(environment, name) for name in ("page.js", "page.css"))
+    assert environment.loader is not None
+    sources = (environment.loader.get_source(environment, name) for name in ("page.js", "page.css"))
+    script, style = (source[0] for source in sources)
+    hashes = (hashlib.sha256(text.encode()).digest() for text in (script, style))
+    allowed = [base64.b64encode(digest).decode() for digest in hashes]
     template = environment.get_template("page.html")
     yield from template.generate(
-        policy=_policy(script, style),
+        policy=f"default-src 'none'; script-src 'sha256-{allowed[0]}'; "
+        f"style-src 'sha256-{allowed[1]}'; base-uri 'none'; form-action 'none'",
         script=Markup(script),  # noqa: S704 -- the page's own
         style=Markup(style),  # noqa: S704 -- the page's own
         case=case,
@@ -85,27 +89,10 @@ def _environment() -> Environment:
     return made
 
 
-def _part(environment: Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
-
-
-def _policy(script: str, style: str) -> str:
-    """A policy that forbids all loading, and allows only this script and this style."""
-    hashes = [
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for text in (script, style)
-    ]
-    return (
-        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _facts(case: TriageReport) -> dict[str, Any]:
+def _facts(case: TriageReport) -> dict[str, object]:
     """Values for the template."""
     summary = case.summary
-    deletions, activity, size = summary.deletions, summary.activity, summary.identity.block_size
+    deletions, activity, size = summary.deletions, summary.activity, summary.superblock.block_size
     verdict, good = words.check_text(case)
     grades = [(str(grade), count) for grade, count in deletions.grades.items()]
     sizes = [(str(grade), count) for grade, count in deletions.sizes.items()]
@@ -113,10 +100,7 @@ def _facts(case: TriageReport) -> dict[str, Any]:
     return {
         "tiles": _tiles(case),
         "signs": [_indicator(one) for one in summary.suspicions],
-        "deleted_when": column_chart(deletions.when, "deletions over time")
-        if deletions.when
-        else None,
-        "deleted_width": _scale(deletions.when),
+        **_over_time(case, "deleted", deletions.when, "deletions over time", marks=False),
         "by_count": share_bar(grades, "deleted files by grade"),
         "by_size": share_bar(sizes, "bytes of deleted files by grade"),
         "grades": [
@@ -124,16 +108,8 @@ def _facts(case: TriageReport) -> dict[str, Any]:
             for grade, count in deletions.grades.items()
             if count
         ],
-        "span": column_chart(
-            activity.span, "events over time", words.sightings_per_bin(case, activity.span)
-        )
-        if activity.span
-        else None,
-        "span_width": _scale(activity.span),
-        "hours": column_chart(hours, "events by hour", words.sightings_per_bin(case, hours))
-        if hours
-        else None,
-        "hours_width": _scale(hours),
+        **_over_time(case, "span", activity.span, "events over time"),
+        **_over_time(case, "hours", hours, "events by hour"),
         "hours_title": words.count_text(len(hours), "hour") if hours else "",
         "used": allocated_map(summary.disk, size),
         "back": recoverable_map(summary.disk, size),
@@ -141,7 +117,11 @@ def _facts(case: TriageReport) -> dict[str, Any]:
         "removed_names": words.removed_names(deletions),
         "largest": [_file_row(file) for file in deletions.largest],
         "listings": [_deleted(case), _events(case)],
-        "victims": [_victim(one) for one in summary.victims[1][:VICTIMS]],
+        "victims": [
+            (words.time_text(one.written), words.zero_length_path(one), words.zero_length_text(one))
+            for one in summary.victims[1][:VICTIMS]
+        ],
+        "check_rows": words.check_rows(case),
         "verdict": (verdict, {True: "good", False: "bad", None: ""}[good]),
         "evidence_rows": list(words.evidence_rows(case)),
         "identity_rows": list(words.identity_rows(case)),
@@ -150,12 +130,16 @@ def _facts(case: TriageReport) -> dict[str, Any]:
     }
 
 
-def _scale(bins: Bins | None) -> str:
-    """Width of a column, and the year of the first one."""
+def _over_time(
+    case: TriageReport, key: str, bins: Bins | None, name: str, marks: bool = True
+) -> dict[str, object]:
+    """A chart, and below `{key}_width` the width of a column and the first time."""
     if bins is None:
-        return ""
+        return {key: None}
     before = f"; {bins.before:,} are earlier" if bins.before else ""
-    return f"a column is {words.bin_width(bins)}, from {words.time_text(bins.start)} on{before}"
+    width = f"a column is {words.bin_width(bins)}, from {words.time_text(bins.start)} on{before}"
+    signs = words.sightings_per_bin(case, bins) if marks else ()
+    return {key: column_chart(bins, name, signs), f"{key}_width": width}
 
 
 def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
@@ -177,7 +161,7 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
     ]  # fmt: skip
 
 
-def _indicator(one: Indicator) -> dict[str, Any]:
+def _indicator(one: Indicator) -> dict[str, object]:
     """A rule that matched, and its sightings, some visible and some folded."""
     rows = [
         (words.time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen))
@@ -244,8 +228,3 @@ def _events(case: TriageReport) -> HtmlTable:
     rows = [_event_row(event) for event in reversed(found.listed)]
     note = words.truncation_note(found.events, len(rows), "timeline IMAGE --json")
     return HtmlTable("Events of the journal", headings, rows, note)
-
-
-def _victim(one: Any) -> Sequence[str]:
-    path = "(path unknown)" if one.path is None else printable(one.path)
-    return words.time_text(one.written), str(one.inode), path, words.zero_length_text(one)

@@ -14,7 +14,7 @@ from ext4kit.report.deleted import RemovedNames, deleted_record
 from ext4kit.report.hashes import evidence_record
 from ext4kit.report.timeline import EventRecord, event_record
 from ext4kit.report.times import iso
-from ext4kit.report.triage.case import TriageReport
+from ext4kit.report.triage.case import TriageReport, check_rows, stored_times
 from ext4kit.report.volumes import volume_record
 from ext4kit.report.writer import writer_record
 from ext4kit.triage import Bins, Indicator, Sighting
@@ -96,26 +96,27 @@ class FileSystemRecord(TypedDict):
 
 
 def _identity(case: TriageReport) -> FileSystemRecord:
-    facts = case.summary.identity
+    superblock = case.summary.superblock
+    made, mounted, written = stored_times(superblock)
     return {
         "record": "file system",
-        **json_name(facts.label, "label"),
-        **json_name(facts.last_mounted, "last_mounted"),
-        "kind": facts.kind,
-        "uuid": facts.uuid,
-        "block_size": facts.block_size,
-        "blocks": facts.blocks,
-        "free_blocks": facts.free_blocks,
-        "inodes": facts.inodes,
-        "free_inodes": facts.free_inodes,
-        "features": facts.features,
-        "mounts": facts.mounts,
-        "is_backup": facts.is_backup,
-        "checksum_ok": facts.checksum_ok,
-        "errors": facts.errors,
-        "made_ns": facts.made,
-        "mounted_ns": facts.mounted,
-        "written_ns": facts.written,
+        **json_name(superblock.volume_name, "label"),
+        **json_name(superblock.last_mounted, "last_mounted"),
+        "kind": superblock.kind,
+        "uuid": superblock.uuid_text,
+        "block_size": superblock.block_size,
+        "blocks": superblock.blocks_count,
+        "free_blocks": case.summary.free_blocks,
+        "inodes": superblock.inodes_count,
+        "free_inodes": case.summary.free_inodes,
+        "features": tuple(superblock.features.readings),
+        "mounts": superblock.mount_count,
+        "is_backup": superblock.group_number != 0,
+        "checksum_ok": superblock.checksum_ok,
+        "errors": superblock.error_count,
+        "made_ns": made,
+        "mounted_ns": mounted,
+        "written_ns": written,
         "was_another": case.was_another,
     }
 
@@ -139,8 +140,8 @@ def _check(case: TriageReport) -> HealthRecord:
     return {
         "record": "health",
         "checked": True,
-        "wrong": health.wrong,
-        "findings": {code: count for code, _, count, _ in health.findings},
+        "wrong": health.findings.wrong,
+        "findings": {code: count for code, _, count, _ in check_rows(case)},
         "inodes": health.inodes,
         "directories": health.directories,
         "blocks": health.blocks,
@@ -264,7 +265,7 @@ def _disk(case: TriageReport) -> DiskMapRecord:
     return {
         "record": "disk map",
         "blocks_a_cell": disk.cell,
-        "block_size": case.summary.identity.block_size,
+        "block_size": case.summary.superblock.block_size,
         "totals": disk.totals,
         "cells": {use: counts.tolist() for use, counts in disk.counts.items()},
     }

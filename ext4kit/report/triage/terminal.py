@@ -19,13 +19,15 @@ from rich.text import Text
 from ext4kit.problems import Severity
 from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
-from ext4kit.report.safe import printable, printable_text
+from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.triage.bars import column_chart, map_strip
 from ext4kit.report.triage.case import (
     MAP_WORDS,
+    RECOVERABLE,
     TriageReport,
     bin_width,
+    check_rows,
     check_text,
     count_text,
     duration_text,
@@ -41,6 +43,7 @@ from ext4kit.report.triage.case import (
     size_text,
     time_text,
     truncation_note,
+    zero_length_path,
     zero_length_text,
 )
 from ext4kit.triage import Bins, Indicator, MapCategory, Weight
@@ -169,8 +172,7 @@ def _suspicions(case: TriageReport) -> Iterable[RenderableType]:
     if not found:
         yield Text("no rule matched", "green")
     for number, one in enumerate(found):
-        if number:
-            yield Text()
+        yield from [Text()] * (number > 0)
         yield from _suspicion(one)
 
 
@@ -217,10 +219,10 @@ def _grades(case: TriageReport, width: int) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     for grade, count in found.grades.items():
         if count:
+            numbers = (f"{count:,}", human_size(found.sizes[grade]))
             table.add_row(
                 Text(f"■ {grade}", GRADE_COLOURS[str(grade)]),
-                Text(f"{count:,}", justify="right"),
-                Text(human_size(found.sizes[grade]), justify="right"),
+                *(Text(number, justify="right") for number in numbers),
                 Text(GRADE_MEANINGS[grade], "dim"),
             )
     return Group(map_strip(counts, width - 2), table)
@@ -281,20 +283,14 @@ def _victims(case: TriageReport) -> Iterable[RenderableType]:
     )  # fmt: skip
     table = _table(("written", "inode", "path"), right=(1,))
     for one in victims[: 2 * SHOWN]:
-        path = Text("(path unknown)" if one.path is None else printable(one.path))
-        table.add_row(
-            Text(time_text(one.written)),
-            Text(str(one.inode)),
-            path.append(f"  {zero_length_text(one)}", "dim"),
-        )
+        path = Text(zero_length_path(one)).append(f"  {zero_length_text(one)}", "dim")
+        table.add_row(Text(time_text(one.written)), Text(str(one.inode)), path)
     yield table
 
 
 def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
-    disk, size = case.summary.disk, case.summary.identity.block_size
-    rows = 4
-    per_row = width - 2
-    uses = tuple(disk.counts)
+    disk, size = case.summary.disk, case.summary.superblock.block_size
+    rows, per_row, uses = 4, width - 2, tuple(disk.counts)
     cells = len(disk.counts[uses[0]])
     edges = [cells * place // (rows * per_row) for place in range(rows * per_row + 1)]
     text = Text(no_wrap=True)
@@ -315,30 +311,25 @@ def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
 
 def _dominant_use(uses: Sequence[MapCategory], sums: Sequence[int]) -> MapCategory:
     """The use that a cell shows: recoverable blocks first, else the most frequent use."""
-    total = sum(sums)
-    for use in (
-        MapCategory.INTACT,
-        MapCategory.CONSISTENT,
-        MapCategory.PARTIAL,
-        MapCategory.CARVED,
-    ):
-        if sums[uses.index(use)] * 5 >= total > 0:
+    counts, total = dict(zip(uses, sums, strict=True)), sum(sums)
+    for use in RECOVERABLE:
+        if counts[use] * 5 >= total > 0:
             return use
-    return uses[max(range(len(uses)), key=lambda place: sums[place])]
+    return max(uses, key=counts.__getitem__)
 
 
 def _check(case: TriageReport) -> Iterable[RenderableType]:
     words, good = check_text(case)
     yield Text(words, {True: "green", False: "yellow", None: "dim"}[good])
-    health = case.summary.health
-    if health is None or not health.findings:
+    rows = check_rows(case)
+    if not rows:
         return
     table = _table(("count", "finding", "what it means"), right=(0,))
-    for code, severity, count, meaning in health.findings[: 2 * SHOWN]:
+    for code, severity, count, meaning in rows[: 2 * SHOWN]:
         table.add_row(Text(f"{count:,}"), Text(code, _SEVERITY[severity]), Text(meaning, "dim"))
     yield table
-    if len(health.findings) > 2 * SHOWN:
-        yield Text(f"and {len(health.findings) - 2 * SHOWN:,} more kinds", "dim")
+    if len(rows) > 2 * SHOWN:
+        yield Text(f"and {len(rows) - 2 * SHOWN:,} more kinds", "dim")
     yield Text("`ext4kit verify IMAGE` gives the locations", "dim")
 
 
@@ -348,14 +339,9 @@ def _volumes(case: TriageReport) -> RenderableType:
         mark = "▸" if volume.index == case.volume.index else ""
         inside = f" in {volume.parent}" if volume.parent else ""
         values = (
-            mark,
-            str(volume.index),
-            human_size(volume.size),
-            f"{volume.offset:,}",
-            volume.kind,
-            volume.label,
-            f"{volume.scheme} {volume.description}{inside}",
-        )
+            mark, str(volume.index), human_size(volume.size), f"{volume.offset:,}", volume.kind,
+            volume.label, f"{volume.scheme} {volume.description}{inside}",
+        )  # fmt: skip
         table.add_row(*(Text(printable_text(value.strip())) for value in values))
     return Group(Text(), table)
 

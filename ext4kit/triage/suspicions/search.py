@@ -6,10 +6,10 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DirTree
 from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
@@ -164,12 +164,13 @@ class _RuleMatcher:
             traits = inode_traits(inode)
             for rule in rules:
                 if rule.needs <= traits and rule.matches(path):
-                    note = "setuid root" if _is_root_setuid(inode) else ""
+                    is_root_setuid = inode.mode & stat.S_ISUID and inode.uid == 0
+                    note = "setuid root" if is_root_setuid and stat.S_ISREG(inode.mode) else ""
                     seen = Sighting(path, inode.number, inode.generation, inode.ctime, ["there"],
                                     inode.size, inode.mode, note=note)  # fmt: skip
                     self.book.add(rule, seen)
 
-    def _rows_by_path(self, rules: list[Rule]) -> Any:
+    def _rows_by_path(self, rules: list[Rule]) -> Int64s:
         """Rows of the tree that a rule may match by directory or by an unusual name."""
         placed = [rule for rule in rules if rule.folder and Trait.SETUID not in rule.needs]
         fits = [
@@ -178,7 +179,7 @@ class _RuleMatcher:
         rows = np.flatnonzero(np.array(fits, bool)[self.tree.folder])[:NAMES_LOOKED_AT]
         return np.concatenate([rows, self._rows_with_odd_names()])
 
-    def _rows_with_odd_names(self) -> Any:
+    def _rows_with_odd_names(self) -> Int64s:
         """Rows whose names have unusual characters, or dots and blanks at unusual places."""
         names = self.tree.names
         if not len(names):
@@ -195,7 +196,7 @@ class _RuleMatcher:
         dotted &= (third == dot) | (third == blank) | (second == blank)
         return np.flatnonzero(inside | dotted | (first == blank))
 
-    def _inodes_with_special_flags(self) -> Any:
+    def _inodes_with_special_flags(self) -> Int64s:
         """Numbers of live inodes that are setuid or locked."""
         found = [np.zeros(0, np.int64)]
         for table in self.fs.inode_batches():
@@ -205,7 +206,7 @@ class _RuleMatcher:
             found.append(table.number[is_linked & special])
         return np.concatenate(found)
 
-    def _files(self, rows: Any) -> Iterator[tuple[bytes, Inode]]:
+    def _files(self, rows: Int64s) -> Iterator[tuple[bytes, Inode]]:
         """(path, inode) of some rows of the tree, without unreadable inodes."""
         numbers = self.tree.inode[rows]
         rows = rows[(numbers > 0) & (numbers <= self.fs.superblock.inodes_count)]
@@ -230,7 +231,7 @@ class _RuleMatcher:
         return {folder: row for row, folder in enumerate(self.tree.folders)}
 
     @cached_property
-    def _by_folder(self) -> tuple[Any, Any]:
+    def _by_folder(self) -> tuple[Int64s, Int64s]:
         """(rows of the tree by directory, the directory of each)."""
         order = np.argsort(self.tree.folder, kind="stable")
         return order, self.tree.folder[order]
@@ -245,7 +246,10 @@ class _RuleMatcher:
             if file.inode is None or file.superseded:
                 continue
             if file.number in orphans:
-                self._running(file)
+                rule = next(rule for rule in RULES if rule.code == "running-deleted")
+                path = None if file.path is None else self.prefix + file.path
+                if rule.needs <= inode_traits(file.inode):
+                    self.book.add(rule, _deleted_sighting(path, file, "on the orphan list"))
             if file.path is not None:
                 self._deleted(self.prefix + file.path, file, file.inode, rules)
 
@@ -259,17 +263,8 @@ class _RuleMatcher:
         traits = inode_traits(inode) | (set() if now else {Trait.GONE})
         for rule in fitting:
             if rule.needs <= traits:
-                self.book.add(
-                    rule,
-                    _deleted_sighting(path, file, "another file has this path" * bool(now)),
-                )
-
-    def _running(self, file: DeletedFile) -> None:
-        rule = next(rule for rule in RULES if rule.code == "running-deleted")
-        assert file.inode is not None
-        if rule.needs <= inode_traits(file.inode):
-            path = None if file.path is None else self.prefix + file.path
-            self.book.add(rule, _deleted_sighting(path, file, "on the orphan list"))
+                note = "another file has this path" if now else ""
+                self.book.add(rule, _deleted_sighting(path, file, note))
 
     # -- events ---------------------------------------------------------------------------
 
@@ -327,7 +322,7 @@ class _RuleMatcher:
             ))  # fmt: skip
 
 
-def _relevant_events(timeline: Timeline) -> Any:
+def _relevant_events(timeline: Timeline) -> Int64s:
     """Rows of the events that can match a rule by their kind and values."""
     events = timeline.events
     kinds = sorted({CODE[kind] for rule in RULES for kind in rule.events})
@@ -374,7 +369,9 @@ def event_traits(event: Event, made: int | None) -> set[Trait]:
     """
     old, new = event.old, event.new
     if event.kind is EventKind.MODE and isinstance(old, int) and isinstance(new, int):
-        return {Trait.GAINED_SETUID} if _gained_setid(old, new) else set()
+        gained = new & ~old  # setgid on a file that is not executable means something else
+        is_gained = gained & stat.S_ISUID or (gained & stat.S_ISGID and new & 0o111)
+        return {Trait.GAINED_SETUID} if is_gained else set()
     if event.kind is EventKind.TRUNCATED and new == 0:
         return {Trait.EMPTY}
     if event.mtimes is not None and event.time is not None and made is not None:
@@ -384,18 +381,8 @@ def event_traits(event: Event, made: int | None) -> set[Trait]:
     return set()
 
 
-def _gained_setid(old: int, new: int) -> bool:
-    """Whether a mode change adds a setuid bit, or a setgid bit on an executable file."""
-    bits = new & ~old
-    return bool(bits & stat.S_ISUID or (bits & stat.S_ISGID and new & 0o111))
-
-
 def _deleted_sighting(path: bytes | None, file: DeletedFile, note: str) -> Sighting:
     return Sighting(
         path, file.number, file.generation, file.deletion_time, ["deleted"], file.size, file.mode,
         file.grade, note,
     )  # fmt: skip
-
-
-def _is_root_setuid(inode: Inode) -> bool:
-    return bool(inode.mode & stat.S_ISUID and inode.uid == 0 and stat.S_ISREG(inode.mode))
