@@ -25,12 +25,7 @@ _SHOWN = 5  # examples of one field and cause
 
 
 def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
-    """The differences, their number of each kind and cause, and the scope of the comparison.
-
-    Args:
-        result: the comparison.
-        every: all differences instead of the first few of each kind.
-    """
+    """The differences, or the first few of each kind; their number; the scope of the comparison."""
     if result.hello is None:
         yield f"The Sleuth Kit cannot open the file system: {printable_text(result.refusal)}"
         return

@@ -180,12 +180,7 @@ def deleted_record(file: DeletedFile) -> DeletedRecord:
 def deleted_records(
     deleted: DeletedFiles, names: bool = False
 ) -> Iterator[DeletedRecord | RemovedNameRecord | DeletedSummary]:
-    """A record for each file, then the counts.
-
-    Args:
-        deleted: the files.
-        names: whether to include the removed names.
-    """
+    """Records of the files, on request of the removed names, and of the counts."""
     yield from map(deleted_record, deleted)
     left = deleted.removed_names()
     for one in left if names and left else ():

@@ -52,13 +52,7 @@ class ExplanationRecord(TypedDict):
 
 
 class Explanation:
-    """Sentences about one record of a manifest.
-
-    Args:
-        fs: the file system, opened with its journal replayed.
-        source: its bytes.
-        record: as `recover` writes it, with `evidence`.
-    """
+    """Sentences about one record of a manifest, with its `evidence`; the journal is replayed."""
 
     def __init__(self, fs: FileSystem, source: Source, record: RecoveredFile) -> None:
         self.fs, self.source, self.record = fs, source, record
@@ -83,15 +77,9 @@ class Explanation:
             ],
         }
 
-    # -- locations ------------------------------------------------------------------------
-
     @cached_property
     def _log(self) -> Log | None:
         return Log.open(self.fs)
-
-    @cached_property
-    def _history(self) -> BlockHistory | None:
-        return None if self._log is None else BlockHistory(self._log)
 
     @cached_property
     def _commits(self) -> dict[int, int | None]:
@@ -127,8 +115,6 @@ class Explanation:
         table = parse_inodes(rows, np.array([self.record["inode"]]), superblock)
         is_valid = bool(inode_checksums_ok(table, superblock)[0])
         return is_valid and int(table.checksum[0]) == at["checksum"]
-
-    # -- sentences ------------------------------------------------------------------------
 
     def _identity(self) -> Iterator[str]:
         record = self.record
@@ -252,10 +238,10 @@ class Explanation:
 
     def _searched(self) -> Iterator[str]:
         log = self._log
-        if log is None or not len(log.transactions) or self._history is None:
+        if log is None or not len(log.transactions):
             yield "No journal records later writes."
             return
-        every, copies = log.transactions, len(self._history.tag_rows)
+        every, copies = log.transactions, len(BlockHistory(log).tag_rows)
         tids = f"{every.order[0] % (1 << 32)} to {every.order[-1] % (1 << 32)}"
         yield (
             f"All {len(every):,} transactions of the journal ({tids}) were searched. They hold"

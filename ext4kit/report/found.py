@@ -116,12 +116,7 @@ def found_record(one: FoundFileSystem) -> FoundRecord:
 
 
 def found_text(found: Sequence[FoundFileSystem], image: str) -> str:
-    """The found file systems and the options that read them, in one line; "" for none.
-
-    Args:
-        found: file systems of the whole image.
-        image: path of the image, as the user gave it.
-    """
+    """The found file systems and the options that read them, in one line; "" for none."""
     fit = [one for one in found if one.offset >= 0]
     if not fit:
         return ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Annotated, Literal, TypedDict
 
 import numpy as np
@@ -157,10 +157,8 @@ class FreeRanges:
     """The free clusters and inodes of groups, counted from the start of each group.
 
     Most groups of a large file system were never written: their bitmaps are not on disk. Such a
-    group is entirely free, except for the file system's own blocks in it.
-
-    Args:
-        fs: the file system; an unreadable bitmap is reported in its problems.
+    group is entirely free, except for the file system's own blocks in it. An unreadable bitmap is
+    reported as a problem.
     """
 
     def __init__(self, fs: FileSystem) -> None:
@@ -170,40 +168,24 @@ class FreeRanges:
         self._has_homes = _with_metadata(fs)
 
     def clusters(self, numbers: range, counts: list[int], overheads: list[int]) -> Lists:
-        """Free clusters of some groups.
-
-        Args:
-            numbers: group numbers.
-            counts: number of clusters of each.
-            overheads: number of blocks of superblock and descriptors at the start of each.
-        """
-        groups, bitmaps = self._fs.groups, self._fs.bitmaps
-        part, count = slice(numbers.start, numbers.stop), self._fs.superblock.bits_per_group
-        unwritten = self._uninitialised(part, GroupFlags.BLOCK_UNINIT)
+        """Free clusters of groups, given their numbers of clusters and of blocks at their start."""
+        groups, part = self._fs.groups, slice(numbers.start, numbers.stop)
         bare = ~self._has_homes[part] & (np.array(overheads) == 0)
-        whole = np.array(counts) == count
-        found = self._read_bitmaps(groups.block_bitmap[part], count, whole & ~unwritten)
-        for at, ranges in enumerate(found):
-            if ranges is not None:
-                yield ranges
-            elif unwritten[at] and bare[at]:
-                yield [(0, counts[at] - 1)]
-            else:
-                yield free_ranges(bitmaps.block_bitmap(numbers[at])[None, : counts[at]])[0]
+        unwritten = self._uninitialised(part, GroupFlags.BLOCK_UNINIT)
+        whole = np.array(counts) == self._fs.superblock.bits_per_group
+        found = self._read_bitmaps(
+            groups.block_bitmap[part], self._fs.superblock.bits_per_group, whole & ~unwritten
+        )
+        load = self._fs.bitmaps.block_bitmap
+        return map(_free_in_group, numbers, counts, found, unwritten & bare, repeat(load))
 
     def inodes(self, numbers: range) -> Lists:
         """Free inodes of some groups."""
-        groups, bitmaps = self._fs.groups, self._fs.bitmaps
-        part, count = slice(numbers.start, numbers.stop), self._fs.superblock.inodes_per_group
+        groups, part = self._fs.groups, slice(numbers.start, numbers.stop)
+        count, load = self._fs.superblock.inodes_per_group, self._fs.bitmaps.inode_bitmap
         unwritten = self._uninitialised(part, GroupFlags.INODE_UNINIT)
         found = self._read_bitmaps(groups.inode_bitmap[part], count, ~unwritten)
-        for at, ranges in enumerate(found):
-            if ranges is not None:
-                yield ranges
-            elif unwritten[at]:
-                yield [(0, count - 1)]
-            else:
-                yield free_ranges(bitmaps.inode_bitmap(numbers[at])[None])[0]
+        return map(_free_in_group, numbers, repeat(count), found, unwritten, repeat(load))
 
     def _uninitialised(self, part: slice, flag: GroupFlags) -> Bools:
         """Per group: True where its bitmap was never written."""
@@ -222,6 +204,18 @@ class FreeRanges:
         return found
 
 
+def _free_in_group(
+    number: int,
+    count: int,
+    found: list[Range] | None,
+    is_all_free: bool,
+    load: Callable[[int], UInt8s],
+) -> list[Range]:
+    if found is not None:
+        return found
+    return [(0, count - 1)] if is_all_free else free_ranges(load(number)[None, :count])[0]
+
+
 def _with_metadata(fs: FileSystem) -> Bools:
     """Per group: True where a bitmap or inode table, of this or another group, lies in it."""
     superblock, groups = fs.superblock, fs.groups
@@ -236,53 +230,42 @@ def _with_metadata(fs: FileSystem) -> Bools:
     return np.cumsum(step)[:-1] > 0
 
 
-# -------------------------------------------------------------------------------- as text
+def group_lines(superblock: Superblock, group: GroupFacts) -> list[str]:
+    """The lines of one group with the wording of dumpe2fs."""
+    record = group.record
+    unused = f", {record['unused_inodes']} unused inodes" if record["unused_inodes"] else ""
+    unit = "clusters" if RoCompat.BIGALLOC in superblock.features else "blocks"
+    table = _range_text(record["inode_table"])
+    if record["inode_table"][0] != record["blocks"][0]:  # dumpe2fs writes "(+0)" only for bitmaps
+        table += _relative(superblock, record, record["inode_table"][0])
+    bitmaps = []
+    for name, block, checksum in (
+        ("Block", record["block_bitmap"], group.block_bitmap_checksum),
+        ("Inode", record["inode_bitmap"], group.inode_bitmap_checksum),
+    ):
+        stored = f", csum 0x{checksum:08x}" if superblock.has_metadata_checksums else ""
+        place = _relative(superblock, record, block)
+        bitmaps.append(f"  {name} bitmap at {block}{place}{stored}")
+    return [
+        _heading(group),
+        *_copy_lines(record, superblock),
+        *bitmaps,
+        f"  Inode table at {table}",
+        f"  {record['free_blocks_count']} free {unit}, {record['free_inodes_count']} free"
+        f" inodes, {record['directories']} directories{unused}",
+        f"  Free blocks: {ranges_text(record['free_blocks'])}",
+        f"  Free inodes: {ranges_text(record['free_inodes'])}",
+    ]
 
 
-class GroupText:
-    """Groups with the wording of dumpe2fs."""
-
-    def __init__(self, superblock: Superblock) -> None:
-        self._superblock = superblock
-        self._has_sums = superblock.has_metadata_checksums
-        self._is_flexible = Incompat.FLEX_BG in superblock.features
-        self._unit = "clusters" if RoCompat.BIGALLOC in superblock.features else "blocks"
-
-    def lines(self, group: GroupFacts) -> list[str]:
-        """The lines of one group."""
-        record = group.record
-        unused = f", {record['unused_inodes']} unused inodes" if record["unused_inodes"] else ""
-        first, table = record["blocks"][0], _range_text(record["inode_table"])
-        if record["inode_table"][0] != first:  # dumpe2fs writes "(+0)" only for bitmaps
-            table += self._relative(record, record["inode_table"][0])
-        return [
-            _heading(group),
-            *_copy_lines(record, self._superblock),
-            f"  Block bitmap at {record['block_bitmap']}"
-            + self._relative(record, record["block_bitmap"])
-            + self._checksum_text(group.block_bitmap_checksum),
-            f"  Inode bitmap at {record['inode_bitmap']}"
-            + self._relative(record, record["inode_bitmap"])
-            + self._checksum_text(group.inode_bitmap_checksum),
-            f"  Inode table at {table}",
-            f"  {record['free_blocks_count']} free {self._unit}, {record['free_inodes_count']} free"
-            f" inodes, {record['directories']} directories{unused}",
-            f"  Free blocks: {ranges_text(record['free_blocks'])}",
-            f"  Free inodes: {ranges_text(record['free_inodes'])}",
-        ]
-
-    def _checksum_text(self, checksum: int) -> str:
-        return f", csum 0x{checksum:08x}" if self._has_sums else ""
-
-    def _relative(self, group: GroupRecord, block: int) -> str:
-        first, last = group["blocks"]
-        if first <= block <= last:
-            return f" (+{block - first})"
-        if not self._is_flexible:
-            return ""
-        superblock = self._superblock
-        home = (block - superblock.first_data_block) // superblock.blocks_per_group
-        return f" (bg #{home % (1 << 32)} + {block - first_block(superblock, home)})"
+def _relative(superblock: Superblock, group: GroupRecord, block: int) -> str:
+    first, last = group["blocks"]
+    if first <= block <= last:
+        return f" (+{block - first})"
+    if Incompat.FLEX_BG not in superblock.features:
+        return ""
+    home = (block - superblock.first_data_block) // superblock.blocks_per_group
+    return f" (bg #{home % (1 << 32)} + {block - first_block(superblock, home)})"
 
 
 def _heading(group: GroupFacts) -> str:

@@ -13,7 +13,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.history.writer import find_writer
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
-from ext4kit.report.group_facts import GroupText, ranges_text, read_group_facts
+from ext4kit.report.group_facts import group_lines, ranges_text, read_group_facts
 from ext4kit.report.journal_facts import (
     journal_facts,
     journal_record,
@@ -44,12 +44,17 @@ def info_lines(fs: FileSystem, groups: bool) -> Iterator[str]:
     lines += mmp_lines(mmp) if mmp else []
     lines += [f"Bad blocks: {ranges_text(bad_blocks)}"] if bad_blocks else []
     own = fact_lines(chain(_own_facts(fs, log), writer_facts(find_writer(fs, log))))
-    yield from (*lines, "", *own, *_reading_lines(fs))
+    yield from (*lines, "", *own)
+    readings = fs.superblock.features.readings
+    full = [name for name, how in readings.items() if how == READ_FULLY]
+    yield from fact_lines(iter([("Features read fully", " ".join(full) or "(none)")]))
+    for name, how in readings.items():
+        if how != READ_FULLY:
+            yield f"{f'Feature {name}:'.ljust(LABEL_WIDTH)}{how}"
     if groups:
-        text = GroupText(fs.superblock)
         yield ""
         for group in read_group_facts(fs):
-            yield from text.lines(group)
+            yield from group_lines(fs.superblock, group)
 
 
 class StateRecord(TypedDict):
@@ -91,15 +96,6 @@ def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
     yield writer_record(find_writer(fs, log))
     if groups:
         yield from (group.record for group in read_group_facts(fs))
-
-
-def _reading_lines(fs: FileSystem) -> Iterator[str]:
-    """Support of each feature of the image; fully supported features are on one line."""
-    readings = fs.superblock.features.readings
-    full = [name for name, how in readings.items() if how == READ_FULLY]
-    rest = [(name, how) for name, how in readings.items() if how != READ_FULLY]
-    yield from fact_lines(iter([("Features read fully", " ".join(full) or "(none)")]))
-    yield from (f"{f'Feature {name}:'.ljust(LABEL_WIDTH)}{how}" for name, how in rest)
 
 
 def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:

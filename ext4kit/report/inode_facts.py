@@ -144,9 +144,6 @@ def _acl_entries(name: bytes, value: bytes) -> list[str] | None:
     return acl.acl_to_text(entries).splitlines()
 
 
-# ------------------------------------------------------------------------------ as a record
-
-
 class RunRecord(TypedDict):
     """Consecutive blocks of a file."""
 

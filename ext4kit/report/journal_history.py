@@ -21,9 +21,6 @@ _TIMES = {"atime", "mtime", "ctime", "crtime"}
 _SECONDS = {"dtime", "mount_time", "write_time", "check_time", "mkfs_time"}
 
 
-# ------------------------------------------------------------------------------ as lines
-
-
 def history_lines(history: Iterator[VersionDiff]) -> Iterator[str]:
     """Each version that differs, with its changes; copies without a change are only counted."""
     unchanged: list[str] = []  # the line for the copies since the last one with a change
@@ -118,9 +115,6 @@ def _plain_text(what: str, value: object) -> str:
     return str(value)
 
 
-# ------------------------------------------------------------------------------ as records
-
-
 ChangeValue = Annotated[
     int | str | bool | list[object] | None,
     "A number, a text or a structure; bytes in base64.",
@@ -185,12 +179,7 @@ class VersionRecord(fields.CommitTime):
 def history_records(
     history: Iterator[VersionDiff], target: BlockTarget | InodeTarget
 ) -> Iterator[VersionRecord]:
-    """A record for each version, including copies without a change.
-
-    Args:
-        history: the versions.
-        target: the fields that identify the block or inode.
-    """
+    """A record for each version of the target, including copies without a change."""
     for each in history:
         version = each.version
         yield {

@@ -56,12 +56,7 @@ class ReplayFacts:
 
 
 def replay_facts(fs: FileSystem, replayed: ReplayedBlocks) -> ReplayFacts:
-    """The effect of one replay.
-
-    Args:
-        fs: the file system as it is on disk.
-        replayed: its blocks after a recovery.
-    """
+    """The effect of one replay on the file system as it is on disk."""
     log, plan = replayed.log, replayed.plan
     walk, changed = plan.walk, replayed.changed.blocks
     count = 0 if walk.refusal else walk.end_order - walk.first_order

@@ -27,12 +27,10 @@ _TYPES = {int: "integer", str: "string", bool: "boolean", NoneType: "null", obje
 
 
 def schema_of(kind: str, types: tuple[RecordType, ...], description: str = "") -> Schema:
-    """The schema of a kind of record.
+    """The schema of a kind of record, from one type for each of its forms.
 
-    Args:
-        kind: value of the field `record`.
-        types: one for each form of the record; a dataclass does not have the field `record` itself.
-        description: of the kind; without one, the docstring of its only type is used.
+    A dataclass does not have the field `record` itself. Without a description, the docstring of
+    the only type is used.
 
     Raises:
         TypeError: a type has no counterpart in JSON.

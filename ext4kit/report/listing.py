@@ -57,11 +57,8 @@ class ListedNames:
 def list_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> ListedNames:
     """Files for `ls TARGET`: the entries of a directory, all files below it, or the one file.
 
-    Args:
-        fs: the file system.
-        target: a path or `<12>`.
-        recursive: all files below, with full paths, in tree order.
-        hidden: also `.` and `..`; never with `recursive`.
+    The target is a path or `<12>`. Files below it have full paths and are in tree order; only the
+    entries of one directory include the hidden `.` and `..`.
 
     Raises:
         RequestError: the path does not exist.

@@ -12,13 +12,7 @@ SHOWN = 10
 
 
 def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[str]:
-    """The lines for stderr, errors first.
-
-    Args:
-        problems: the kept problems.
-        total: number of all problems.
-        errors: number of errors among them.
-    """
+    """The lines for stderr, errors first, from the kept problems and the numbers of all."""
     order = list(Severity)
     worst = sorted(problems, key=lambda problem: -order.index(problem.severity))
     for problem in worst[:SHOWN]:

@@ -54,8 +54,7 @@ def superblock_facts(superblock: Superblock) -> Iterator[Fact]:
     yield from _sizes(superblock)
     yield from _life(superblock)
     yield from _inodes_and_journal(superblock)
-    yield from _backups_and_snapshots(superblock)
-    yield from _errors(superblock)
+    yield from _snapshots_and_errors(superblock)
     yield from _extras(superblock)
 
 
@@ -182,7 +181,7 @@ def _inodes_and_journal(superblock: Superblock) -> Iterator[Fact]:
         yield "Journal backup", "inode blocks" if kind == 1 else f"type {kind}"
 
 
-def _backups_and_snapshots(superblock: Superblock) -> Iterator[Fact]:
+def _snapshots_and_errors(superblock: Superblock) -> Iterator[Fact]:
     if Compat.SPARSE_SUPER2 in superblock.features:
         groups = [f"{group} " for group in superblock.backup_groups if group]
         yield "Backup block groups", "".join(groups) or "(none)"
@@ -191,9 +190,6 @@ def _backups_and_snapshots(superblock: Superblock) -> Iterator[Fact]:
         yield "Snapshot ID", str(superblock.snapshot_id)
         yield "Snapshot reserved blocks", str(superblock.snapshot_reserved_blocks)
     yield "Snapshot list head", _nonzero(superblock.snapshot_list)
-
-
-def _errors(superblock: Superblock) -> Iterator[Fact]:
     yield "FS Error count", _nonzero(superblock.error_count)
     for word in ("first", "last"):
         moment = getattr(superblock, f"{word}_error_time")
@@ -230,8 +226,6 @@ def _extras(superblock: Superblock) -> Iterator[Fact]:
         yield "Character encoding", ENCODINGS.get(encoding, f"UNKNOWN_ENCODING_{encoding}")
     yield "Orphan file inode", _nonzero(superblock.orphan_file_inode)
 
-
-# ------------------------------------------------------------------------------- as a record
 
 _TIMES = ("mount_time", "write_time", "check_time", "mkfs_time", "first_error_time",
           "last_error_time")  # fmt: skip

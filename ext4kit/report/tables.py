@@ -10,12 +10,9 @@ from rich.cells import cell_len
 def table_lines(
     headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()
 ) -> list[str]:
-    """Lines of a table; a column is as wide as its widest cell on a terminal.
+    """Lines of a table of printable cells, with the positions of right-aligned columns.
 
-    Args:
-        headings: one per column.
-        rows: cells that are already safe to show.
-        right: positions of right-aligned columns.
+    A column is as wide as its widest cell on a terminal.
     """
     columns = []
     for place, column in enumerate(zip(headings, *rows, strict=True)):

@@ -22,12 +22,7 @@ _SORT_OF = {
 
 
 def activity_stats(timeline: Timeline, listed: int) -> ActivityStats:
-    """Numbers of events over time.
-
-    Args:
-        timeline: all events.
-        listed: number of newest events to keep for a table.
-    """
+    """Numbers of events over time, and the newest events for a table."""
     kind = timeline.events.kind
     rows = np.flatnonzero(kind != CODE[EventKind.HINT])
     sort_of = np.array([CATEGORIES.index(_SORT_OF.get(each, "changed")) for each in KINDS])

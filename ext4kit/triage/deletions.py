@@ -19,14 +19,7 @@ GRADES = tuple(Grade)
 def deletion_stats(
     deleted: DeletedFiles, sources: Set[SearchSource], first: int, listed: int
 ) -> DeletionStats:
-    """Statistics of the deleted files.
-
-    Args:
-        deleted: all deleted files.
-        sources: sources that were searched.
-        first: number of largest and of latest files to keep.
-        listed: number of files for a table.
-    """
+    """Statistics of the deleted files; the first in each order, and the latest for a table."""
     files = deleted.files
     grade = np.array([GRADES.index(file.grade) for file in files], np.int64)
     size = np.array([min(file.size or 0, 1 << 60) for file in files], np.int64)

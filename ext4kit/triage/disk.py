@@ -16,14 +16,7 @@ _RECOVERABLE = (Grade.INTACT, Grade.CONSISTENT, Grade.PARTIAL, Grade.CARVED)  # 
 
 
 def disk_map(fs: FileSystem, log: Log | None, deleted: DeletedFiles, cells: int) -> DiskMap:
-    """The blocks of a file system in at most `cells` cells.
-
-    Args:
-        fs: the file system.
-        log: its journal.
-        deleted: its deleted files.
-        cells: maximum number of cells.
-    """
+    """The blocks of a file system in at most `cells` cells."""
     blocks = fs.superblock.blocks_count
     cell = max(-(-blocks // cells), 1)
     edges = np.append(np.arange(0, blocks, cell), blocks)

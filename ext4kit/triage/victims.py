@@ -45,15 +45,7 @@ class ZeroLengthFile:
 def find_zero_length_files(
     fs: FileSystem, log: Log | None, standing: JournalState, timeline: Timeline, most: int
 ) -> tuple[int, tuple[ZeroLengthFile, ...]]:
-    """Number of zero-length files, and the newest of them.
-
-    Args:
-        fs: the file system.
-        log: its journal.
-        standing: state of the journal.
-        timeline: its events.
-        most: maximum number to return.
-    """
+    """Number of zero-length files, and the newest of them, at most `most`."""
     stops = _crash_times(log, standing)
     if not len(stops):
         return 0, ()

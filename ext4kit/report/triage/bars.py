@@ -32,11 +32,7 @@ def column_chart(
 ) -> Text:
     """Stacked columns over time, with a scale and the first and last time below.
 
-    Args:
-        bins: the counts.
-        colours: of the series, in their order.
-        width: characters.
-        signs: number of sightings in each bin; marked above the columns.
+    Sightings are marked above the columns, given their number in each bin.
     """
     wide = max(min((width - _LABEL) // max(len(bins), 1), WIDEST_COLUMN), 1)
     gap = 1 if wide > 1 else 0

@@ -180,7 +180,15 @@ def stored_times(superblock: Superblock) -> tuple[int | None, ...]:
 
 def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
     """Facts about the journal."""
-    yield "State", journal_state_text(log)
+    behind = f" and {count_text(log.fast_commits, 'fast commit')}" if log.fast_commits else ""
+    states = {
+        JournalState.NONE: "none, or none that could be read",
+        JournalState.CLEAN: "clean: the file system was unmounted, or recovered",
+        JournalState.TO_REPLAY: "not unmounted: "
+        f"{count_text(log.to_replay, 'transaction')}{behind} replayed in memory",
+        JournalState.LEFT: "not empty, but the file system is not marked for recovery",
+    }
+    yield "State", states[log.standing]
     if log.standing is JournalState.NONE:
         return
     yield "Size", human_size(log.size)
@@ -195,18 +203,6 @@ def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
     yield "Gaps", ", ".join(count_text(*each) for each in breaks if each[0]) or "none"
     if log.backwards:
         yield "Clock", f"set back {count_text(log.backwards, 'time')} between commits"
-
-
-def journal_state_text(log: JournalFacts) -> str:
-    """State of the journal, as text."""
-    behind = f" and {count_text(log.fast_commits, 'fast commit')}" if log.fast_commits else ""
-    return {
-        JournalState.NONE: "none, or none that could be read",
-        JournalState.CLEAN: "clean: the file system was unmounted, or recovered",
-        JournalState.TO_REPLAY: "not unmounted: "
-        f"{count_text(log.to_replay, 'transaction')}{behind} replayed in memory",
-        JournalState.LEFT: "not empty, but the file system is not marked for recovery",
-    }[log.standing]
 
 
 def check_text(case: TriageReport) -> tuple[str, bool | None]:
@@ -228,11 +224,6 @@ def check_rows(case: TriageReport) -> list[tuple[str, Severity, int, str]]:
         (code, CODES[code].severity, count, CODES[code].meaning) for code, count in counts.items()
     ]
     return sorted(rows, key=lambda row: (order.index(row[1]), -row[2], row[0]))
-
-
-def size_text(size: int | None) -> str:
-    """A size in a readable unit, "?" where it is unknown."""
-    return "?" if size is None else human_size(size)
 
 
 def sighting_path(one: Sighting) -> str:

@@ -44,13 +44,7 @@ class Chart:
 
 
 def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
-    """Stacked columns over time.
-
-    Args:
-        bins: the counts.
-        name: description of the drawing for screen readers.
-        signs: number of sightings in each bin; marked above the columns.
-    """
+    """Stacked columns over time, with marks of sightings, given their number in each bin."""
     top = _round_up(max(bins.totals))
     width = UNIT * max(len(bins), FEWEST)
     heights = (HEIGHT * part // 4 for part in range(1, 4))

@@ -189,7 +189,7 @@ def _file_row(file: DeletedFile) -> tuple[TableCell, ...]:
     return (
         TableCell(deletion_text(file), file.deletion_time or 0, "time"),
         TableCell(grade, tuple(Grade).index(file.grade), f"grade g-{grade}"),
-        TableCell(words.size_text(file.size), file.size or 0, "number"),
+        TableCell("?" if file.size is None else human_size(file.size), file.size or 0, "number"),
         TableCell(reused, file.blocks_reused, "number minor"),
         TableCell(owner, file.uid if file.uid is not None else -1, "number minor"),
         TableCell(

@@ -40,7 +40,6 @@ from ext4kit.report.triage.case import (
     sighting_path,
     sighting_text,
     sightings_per_bin,
-    size_text,
     time_text,
     truncation_note,
     zero_length_path,
@@ -110,9 +109,6 @@ def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[Renderable
         yield Padding(part, (0, 0, 0, 2))
 
 
-# -- the first look --------------------------------------------------------------------------
-
-
 def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
     summary = case.summary
     strong = sum(one.rule.weight is Weight.STRONG for one in summary.suspicions)
@@ -162,9 +158,6 @@ def _table(headings: Sequence[str], right: Sequence[int] = ()) -> Table:
             overflow="fold",
         )  # fmt: skip
     return table
-
-
-# -- sections --------------------------------------------------------------------------------
 
 
 def _suspicions(case: TriageReport) -> Iterable[RenderableType]:
@@ -233,8 +226,9 @@ def _files(files: Sequence[DeletedFile]) -> Table:
     for file in files:
         colour = GRADE_COLOURS[str(file.grade)]
         kind = "" if file.kind == "file" else f"  {file.kind}"
+        size = "?" if file.size is None else human_size(file.size)
         table.add_row(
-            Text(deletion_text(file)), Text(str(file.grade), colour), Text(size_text(file.size)),
+            Text(deletion_text(file)), Text(str(file.grade), colour), Text(size),
             Text(display_path(file)).append(kind, "dim"),
         )  # fmt: skip
     return table

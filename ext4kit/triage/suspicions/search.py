@@ -94,14 +94,7 @@ class _SightingIndex:
 def find_indicators(
     fs: FileSystem, deleted: DeletedFiles, timeline: Timeline, most: int
 ) -> tuple[Indicator, ...]:
-    """All rules that matched, strong rules first.
-
-    Args:
-        fs: the file system.
-        deleted: its deleted files.
-        timeline: its events.
-        most: maximum number of sightings to keep per rule.
-    """
+    """All rules that matched, strong rules first, each with at most `most` sightings."""
     prefix = fs.superblock.last_mounted.rstrip(b"/")
     search = _RuleMatcher(fs, prefix if prefix in _MOUNT_POINTS else b"")
     search.events(timeline)
@@ -135,20 +128,13 @@ class _RulesByDirectory:
 
 
 class _RuleMatcher:
-    """One pass over each kind of evidence.
-
-    Args:
-        fs: the file system.
-        prefix: its mount point, if that is a usual one.
-    """
+    """One pass over each kind of evidence; paths start with the mount point, if it is usual."""
 
     def __init__(self, fs: FileSystem, prefix: bytes) -> None:
         self.fs, self.prefix = fs, prefix
         self.book = _SightingIndex()
         self.tree: DirTree = fs.tree(path=prefix)
         self._inside: dict[int, dict[bytes, int]] = {}  # of each directory that was requested
-
-    # -- live files -----------------------------------------------------------------------
 
     def live(self) -> None:
         """Match live files, by path, by name, and by inode fields."""
@@ -236,8 +222,6 @@ class _RuleMatcher:
         order = np.argsort(self.tree.folder, kind="stable")
         return order, self.tree.folder[order]
 
-    # -- deleted files --------------------------------------------------------------------
-
     def deleted(self, deleted: DeletedFiles) -> None:
         """Match deleted files, including those that were still open."""
         rules = _RulesByDirectory([rule for rule in RULES if rule.deleted])
@@ -265,8 +249,6 @@ class _RuleMatcher:
             if rule.needs <= traits:
                 note = "another file has this path" if now else ""
                 self.book.add(rule, _deleted_sighting(path, file, note))
-
-    # -- events ---------------------------------------------------------------------------
 
     def events(self, timeline: Timeline) -> None:
         """Match the newest events, of the kinds that rules name."""
@@ -361,12 +343,7 @@ def inode_traits(inode: Inode) -> set[Trait]:
 
 
 def event_traits(event: Event, made: int | None) -> set[Trait]:
-    """Traits from the old and new values of an event.
-
-    Args:
-        event: the event.
-        made: creation time of the inode, None when unknown.
-    """
+    """Traits from the values of an event, and the creation time of its inode if it is known."""
     old, new = event.old, event.new
     if event.kind is EventKind.MODE and isinstance(old, int) and isinstance(new, int):
         gained = new & ~old  # setgid on a file that is not executable means something else
