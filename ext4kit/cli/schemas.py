@@ -28,7 +28,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "file": ("export.tabular:FileRecord",),
     "file system": ("report.triage.records:FileSystemRecord",),
     "finding": ("report.verify:FindingRecord", "audit:AuditFinding"),
-    "found file system": ("report.found:FoundRecord",),
+    "found file system": ("report.volumes:FoundRecord",),
     "gap": ("audit:TidGap",),
     "group": ("report.group_facts:GroupRecord",),
     "hash": ("report.hashes:HashRecord",),
@@ -43,7 +43,7 @@ _KINDS = {  # module and name of each type, loaded on request
         "output.extraction:UnknownFile",
     ),
     "mmp": ("report.journal_facts:MmpRecord",),
-    "problem": ("report.problems:ProblemRecord",),
+    "problem": ("report.records:ProblemRecord",),
     "recovery": ("report.deleted:RecoveryRecord",),
     "removed name": ("report.deleted:RemovedNameRecord",),
     "replay": ("report.journal_replay:ReplayFacts",),
@@ -65,7 +65,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "verdict": ("report.journal_audit:VerdictRecord",),
     "version": ("report.journal_history:VersionRecord",),
     "volume": ("report.volumes:VolumeRecord",),
-    "writer": ("report.writer:WriterRecord",),
+    "writer": ("report.info:WriterRecord",),
 }
 _DESCRIPTIONS = {  # of kinds with several types or with a different description
     "entry": "A directory entry and its inode (`ls`).",

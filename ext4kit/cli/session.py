@@ -30,8 +30,7 @@ from ext4kit.evidence.source import Source, Window
 from ext4kit.filesystem import FileSystem
 from ext4kit.opening import Image, ImageVolume, open_image
 from ext4kit.problems import Problem, Problems, Severity
-from ext4kit.report.problems import problem_lines, problem_record
-from ext4kit.report.records import write_record
+from ext4kit.report.records import problem_lines, problem_record, write_record
 
 _MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
 _HINT_BYTES = 4 << 30  # maximum data to search for superblocks when an image is rejected
@@ -338,7 +337,7 @@ def _elsewhere(image: Image, options: CommonOptions) -> str:
     if image.volumes and not any(each.facts.kind in _MAY_HOLD for each in image.volumes):
         return ""
     from ext4kit.filesystem.found import find_file_systems
-    from ext4kit.report.found import found_text
+    from ext4kit.report.volumes import found_text
 
     source = image.evidence.source
     with progress(options.quiet, "searching for superblocks") as show:

@@ -46,7 +46,7 @@ def command(options: CommonOptions, scan: bool) -> None:
 def _scan(image: Image, options: CommonOptions) -> None:
     """Search the whole image for superblocks, and show them."""
     from ext4kit.filesystem.found import find_file_systems
-    from ext4kit.report.found import found_lines, found_record
+    from ext4kit.report.volumes import found_lines, found_record
 
     with progress(options.quiet, "searching for superblocks") as show:
         found = find_file_systems(image.evidence.source, image.problems, show)

@@ -1,4 +1,4 @@
-"""All facts of a file system for `info`."""
+"""All facts of a file system for `info`, and the kernels that wrote it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ext4kit import fields
 from ext4kit.errors import AccessError
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
-from ext4kit.history.writer import find_writer
+from ext4kit.history.writer import Version, Writer, find_writer
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
 from ext4kit.report.group_facts import group_lines, ranges_text, read_group_facts
@@ -29,7 +29,7 @@ from ext4kit.report.superblock_facts import (
     superblock_facts,
     superblock_record,
 )
-from ext4kit.report.writer import writer_facts, writer_record
+from ext4kit.report.times import iso
 
 BAD_BLOCKS_INODE = 1
 _VERDICTS = {True: "ok", False: "BAD", None: "not stored"}  # on a checksum
@@ -126,3 +126,62 @@ def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
 def _bad_descriptors(fs: FileSystem) -> int:
     computed = fs.groups.computed_checksum
     return int(((computed >= 0) & (computed != fs.groups.checksum)).sum())
+
+
+def writer_facts(writer: Writer) -> Iterator[Fact]:
+    """The last writer, its evidence, and its consequences for recovery."""
+    yield "Written by", writer.family
+    for sign in writer.signs:
+        since, before = _version(sign.since), _version(sign.before)
+        bound = f"Linux {since} or later" if since else f"Linux before {before}"
+        yield "Trace of a kernel", f"{sign.ground}: {bound}"
+    for effect in writer.effects:
+        yield "For recovery", effect
+
+
+def _version(version: Version | None) -> str | None:
+    return None if version is None else f"{version[0]}.{version[1]}"
+
+
+class SignRecord(TypedDict):
+    """Evidence of one structure about the kernel that wrote it."""
+
+    ground: Annotated[str, "Fact on the disk."]
+    since: Annotated[str | None, "First Linux version with this behaviour."]
+    before: Annotated[str | None, "First Linux version without this behaviour."]
+    time_ns: Annotated[int | None, "Latest time of the evidence, nanoseconds since 1970 UTC."]
+    time_iso: str | None
+
+
+class WriterRecord(TypedDict):
+    """The kernels that wrote the file system (`info`, `report`)."""
+
+    record: Literal["writer"]
+    family: Annotated[str, "Text about the last writer."]
+    since: Annotated[str | None, "The last writer is this Linux version or later; null: no bound."]
+    before: Annotated[str | None, "The last writer is an earlier version; null: no bound."]
+    several: Annotated[bool, "Kernels before and after one change wrote."]
+    signs: list[SignRecord]
+    effects: Annotated[list[str], "Consequences for recovery."]
+
+
+def writer_record(writer: Writer) -> WriterRecord:
+    """The kernels as a record."""
+    return {
+        "record": "writer",
+        "family": writer.family,
+        "since": _version(writer.since),
+        "before": _version(writer.before),
+        "several": writer.several,
+        "signs": [
+            {
+                "ground": sign.ground,
+                "since": _version(sign.since),
+                "before": _version(sign.before),
+                "time_ns": sign.time,
+                "time_iso": None if sign.time is None else iso(sign.time),
+            }
+            for sign in writer.signs
+        ],
+        "effects": list(writer.effects),
+    }

@@ -1,12 +1,15 @@
-"""JSON lines: one record per line, each with a field `record` that names its kind."""
+"""JSON lines: a record per line, with its kind in the field `record`; problems at the end."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Literal
 
 from ext4kit.fields import Record
+from ext4kit.problems import Problem, ProblemFacts, Severity
+from ext4kit.report.safe import printable_text
 
 _LINES_AT_ONCE = 4096
 
@@ -33,3 +36,31 @@ def write_lines(lines: Iterable[str]) -> None:
 def write_records(records: Iterable[Record]) -> None:
     """Print many records."""
     write_lines(map(json_line, records))
+
+
+SHOWN = 10  # problems at the end of a command
+
+
+def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[str]:
+    """The lines for stderr, errors first, from the kept problems and the numbers of all."""
+    order = list(Severity)
+    worst = sorted(problems, key=lambda problem: -order.index(problem.severity))
+    for problem in worst[:SHOWN]:
+        yield f"ext4kit: {problem.severity}: {printable_text(str(problem))}"
+    if total > SHOWN:
+        yield f"ext4kit: ... and {total - min(len(worst), SHOWN):,} more"
+    if total:
+        rest = total - errors
+        others = "1 note or warning" if rest == 1 else f"{rest:,} notes or warnings"
+        yield f"ext4kit: {errors:,} error{'s' * (errors != 1)}, {others}"
+
+
+class ProblemRecord(ProblemFacts):
+    """Data that is unreadable or wrong (all commands)."""
+
+    record: Literal["problem"]
+
+
+def problem_record(problem: Problem) -> ProblemRecord:
+    """A problem as a record."""
+    return {"record": "problem", **problem.as_record()}

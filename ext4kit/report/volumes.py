@@ -1,14 +1,16 @@
-"""The volumes of an image as a table and as records."""
+"""The volumes of an image, and file systems found by their superblocks, as tables and records."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, TypedDict
 
 from ext4kit import fields
 from ext4kit.evidence import Volume
-from ext4kit.report.safe import printable_text
+from ext4kit.filesystem.found import Basis, FoundFileSystem, Relation
+from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import table_lines
+from ext4kit.report.times import iso_seconds
 
 _HEADINGS = ("index", "offset", "size", "kind", "label", "uuid", "scheme", "description")
 
@@ -50,3 +52,123 @@ def volume_record(volume: Volume) -> VolumeRecord:
         "is_ext": volume.is_ext,
         "backup": volume.backup,
     }
+
+
+MOST_NAMED = 4  # in a message of one line
+_FOUND_HEADINGS = (
+    "offset", "size", "kind", "label", "uuid", "mounted", "written", "superblock", "remarks",
+)  # fmt: skip
+_RELATIONS = {
+    Relation.IN_FILE: "in a file of the one at {}",
+    Relation.IN_FREE_SPACE: "in free space of the one at {}",
+    Relation.EARLIER: "the one at {} was made over it",
+}
+
+
+def found_lines(found: Sequence[FoundFileSystem]) -> list[str]:
+    """A heading, then a line for each file system; offset and size in bytes."""
+    if not found:
+        return ["no superblock of ext2, ext3 or ext4 was found"]
+    return table_lines(_FOUND_HEADINGS, [_found_row(one) for one in found], right={0, 1})
+
+
+def _found_row(one: FoundFileSystem) -> tuple[str, ...]:
+    superblock = one.superblock
+    times = (
+        iso_seconds(seconds).replace("T", " ") if seconds else "-"
+        for seconds in (superblock.mount_time, superblock.write_time)
+    )
+    label = printable(superblock.volume_name) or "-"
+    which = f"block {one.block} (group {superblock.group_number})" if one.block else "primary"
+    remarks = "; ".join(_remarks(one)) or "-"
+    return (str(one.offset), str(one.size), superblock.kind, label, superblock.uuid_text,
+            *times, which, remarks)  # fmt: skip
+
+
+def _remarks(one: FoundFileSystem) -> Iterator[str]:
+    if one.relation is not None:
+        yield _RELATIONS[one.relation].format(one.other)
+    if one.offset < 0:
+        yield f"{min(-one.offset, one.size):,} bytes are before the image"
+    if one.size > one.room:
+        yield f"{one.size - max(one.room, 0):,} bytes are beyond the end of the image"
+    if one.superblock.checksum_ok is False:
+        yield "checksum wrong"
+    if one.basis is Basis.ONE:
+        yield "superblock alone, no root directory"
+
+
+class FoundRecord(TypedDict):
+    """A file system found by its superblocks (`volumes --scan`)."""
+
+    record: Literal["found file system"]
+    offset: Annotated[int, "Bytes; `--offset` takes it. Negative if the image begins within it."]
+    size: fields.Size
+    readable: Annotated[int, "Bytes of it that the image has."]
+    is_whole: bool
+    kind: fields.Kind
+    label: str
+    uuid: fields.Uuid
+    block_size: int
+    mount_time: Annotated[int, "Seconds since 1970; 0 when it was never mounted."]
+    mount_time_iso: fields.Iso | None
+    write_time: Annotated[int, "Seconds since 1970."]
+    write_time_iso: fields.Iso | None
+    superblock: Literal["primary", "backup"]
+    superblock_offset: Annotated[int, "Byte of the copy that was read."]
+    group: Annotated[int, "Block group of that copy."]
+    block: Annotated[int | None, "Block of that copy if it is a backup; `--superblock` takes it."]
+    copies: Annotated[int, ("minimum", 1), "Superblock copies that say this beginning."]
+    checksum_ok: Annotated[bool | None, "Null where the format stores no checksum."]
+    basis: Annotated[Basis, "What shows that it begins there."]
+    relation: Annotated[
+        Relation | None,
+        "How its place is used by the file system at `other`: in use (an image within a file), "
+        "free, earlier (that one was made over it).",
+    ]
+    other: Annotated[int | None, "Offset of another file system that has this place."]
+
+
+def found_record(one: FoundFileSystem) -> FoundRecord:
+    """A found file system as a record; `block` is the value for `--superblock`."""
+    superblock = one.superblock
+    return {
+        "record": "found file system",
+        "offset": one.offset,
+        "size": one.size,
+        "readable": one.readable,
+        "is_whole": one.is_whole,
+        "kind": superblock.kind,
+        "label": superblock.label,
+        "uuid": superblock.uuid_text,
+        "block_size": superblock.block_size,
+        "mount_time": superblock.mount_time,
+        "mount_time_iso": iso_seconds(superblock.mount_time) if superblock.mount_time else None,
+        "write_time": superblock.write_time,
+        "write_time_iso": iso_seconds(superblock.write_time) if superblock.write_time else None,
+        "superblock": "backup" if one.block else "primary",
+        "superblock_offset": one.place,
+        "group": superblock.group_number,
+        "block": one.block,
+        "copies": one.copies,
+        "checksum_ok": superblock.checksum_ok,
+        "basis": one.basis,
+        "relation": one.relation,
+        "other": one.other,
+    }
+
+
+def found_text(found: Sequence[FoundFileSystem], image: str) -> str:
+    """The found file systems and the options that read them, in one line; "" for none."""
+    fit = [one for one in found if one.offset >= 0]
+    if not fit:
+        return ""
+    named = []
+    for one in fit[:MOST_NAMED]:
+        label = one.superblock.label
+        name = f" {printable_text(label)!r}" if label else ""
+        option = f" --superblock {one.block}" if one.block else ""
+        named.append(f"{one.superblock.kind}{name} at --offset {one.offset}{option}")
+    more = f" and {len(fit) - MOST_NAMED} more" if len(fit) > MOST_NAMED else ""
+    advice = f"`ext4kit volumes {image} --scan` tells more"
+    return f"superblocks found: {', '.join(named)}{more}; {advice}"

@@ -12,11 +12,11 @@ from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.recovery.manifest import Trust
 from ext4kit.report.deleted import RemovedNames, deleted_record
 from ext4kit.report.hashes import evidence_record
+from ext4kit.report.info import writer_record
 from ext4kit.report.timeline import EventRecord, event_record
 from ext4kit.report.times import iso
 from ext4kit.report.triage.case import TriageReport, check_rows, stored_times
 from ext4kit.report.volumes import volume_record
-from ext4kit.report.writer import writer_record
 from ext4kit.triage import Bins, Indicator, Sighting
 from ext4kit.triage.activity import CATEGORIES
 from ext4kit.triage.deletions import GRADES
