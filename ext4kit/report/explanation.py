@@ -84,8 +84,8 @@ class Explanation:
     @cached_property
     def _commits(self) -> dict[int, int | None]:
         """Commit time (ns) by transaction."""
-        every = self._log.transactions if self._log else ()
-        return {int(one.id): one.commit_time_ns for one in every}
+        transactions = self._log.transactions if self._log else ()
+        return {int(one.id): one.commit_time_ns for one in transactions}
 
     def _transaction(self, tid: int) -> str:
         time = self._commits.get(tid)
@@ -194,11 +194,8 @@ class Explanation:
             yield f"A block of the content was read at {self._location(copied, 'block')}."
         owner = self.evidence.get("last_owner")
         if owner and runs:
-            seen = (
-                "on disk"
-                if owner["first"] is None
-                else f"from transaction {owner['first']} to transaction {owner['last']}"
-            )
+            seen = f"from transaction {owner['first']} to transaction {owner['last']}"
+            seen = "on disk" if owner["first"] is None else seen
             yield f"The last recorded owner of these blocks is inode {owner['inode']}, {seen}."
         if self.record["sha256"]:
             yield f"The SHA-256 of the recovered bytes is {self.record['sha256']}."
@@ -206,14 +203,12 @@ class Explanation:
     def _bitmap(self, block: int, count: int) -> str:
         """Allocation of a run in the bitmaps, and the location of the bits."""
         superblock, groups = self.fs.superblock, self.fs.groups
-        used = self.fs.bitmaps.blocks_in_use(np.arange(block, block + count))
-        state = (
-            f"{int(used.sum()):,} of {count:,} allocated now" if used.any() else "unallocated now"
-        )
+        used = int(self.fs.bitmaps.blocks_in_use(np.arange(block, block + count)).sum())
+        state = f"{used:,} of {count:,} allocated now" if used else "unallocated now"
         group, bit = divmod(block - superblock.first_data_block, superblock.blocks_per_group)
         if not 0 <= group < len(groups):
             return f"{state}, outside the file system"
-        if groups.flags[group] & GroupFlags.BLOCK_UNINIT and not used.any():
+        if groups.flags[group] & GroupFlags.BLOCK_UNINIT and not used:
             return f"{state}: the block bitmap of group {group} is not initialised"
         byte, bit = divmod(bit // superblock.cluster_ratio, 8)
         home = int(groups.block_bitmap[group])

@@ -11,14 +11,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.types import Bools, Int64s, UInt8s
-from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.geometry import (
-    descriptors_per_block,
-    first_block,
-    group_overhead,
-    has_boot_block,
-    has_superblock,
-)
+from ext4kit.filesystem import FileSystem, geometry
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.superblock import Superblock
@@ -55,16 +48,10 @@ class GroupRecord(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """One block group.
-
-    Attributes:
-        record: the fields of the record.
-        computed_checksum: of the descriptor; below 0 when the format stores no checksum.
-        block_bitmap_checksum, inode_bitmap_checksum: as stored.
-    """
+    """One block group: its record, and the checksums that the text has in addition."""
 
     record: GroupRecord
-    computed_checksum: int
+    computed_checksum: int  # of the descriptor; below 0 when the format stores no checksum
     block_bitmap_checksum: int
     inode_bitmap_checksum: int
 
@@ -80,11 +67,13 @@ def _read_batch(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[Gr
     superblock, groups = fs.superblock, fs.groups
     ratio, per_group = superblock.cluster_ratio, superblock.inodes_per_group
     table = -(-per_group * superblock.inode_size // superblock.block_size)
-    starts = [first_block(superblock, number) for number in numbers]
+    starts = [geometry.first_block(superblock, number) for number in numbers]
     ends = [min(at + superblock.blocks_per_group, superblock.blocks_count) for at in starts]
     meta = Incompat.META_BG in superblock.features
     overheads = [  # most groups have neither a superblock nor descriptors, which is tested first
-        group_overhead(superblock, number) if meta or has_superblock(superblock, number) else 0
+        geometry.group_overhead(superblock, number)
+        if meta or geometry.has_superblock(superblock, number)
+        else 0
         for number in numbers
     ]
     clusters = [-(-(end - start) // ratio) for start, end in zip(starts, ends, strict=True)]
@@ -123,10 +112,10 @@ def _copies(
     superblock: Superblock, number: int, first: int, overhead: int
 ) -> tuple[int | None, Range | None, Range | None]:
     """(superblock copy, its descriptors, reserved blocks after them) of a group."""
-    copy, boots = None, number == 0 and has_boot_block(superblock)
+    copy, boots = None, number == 0 and geometry.has_boot_block(superblock)
     if not overhead:
         return None, None, None
-    if has_superblock(superblock, number):
+    if geometry.has_superblock(superblock, number):
         copy = first + boots
     start = first if copy is None else copy + 1
     own = overhead - boots - (copy is not None)
@@ -142,7 +131,7 @@ def _is_meta(superblock: Superblock, number: int) -> bool:
     """Whether the group's descriptors are inside its meta group."""
     if Incompat.META_BG not in superblock.features:
         return False
-    return number // descriptors_per_block(superblock) >= superblock.first_meta_group
+    return number // geometry.descriptors_per_block(superblock) >= superblock.first_meta_group
 
 
 def free_ranges(bits: UInt8s) -> list[list[Range]]:
@@ -165,12 +154,12 @@ class FreeRanges:
         features = fs.superblock.features
         self._fs = fs
         self._lazy = RoCompat.METADATA_CSUM in features or RoCompat.UNINIT_BG in features
-        self._has_homes = _with_metadata(fs)
+        self._has_metadata = _with_metadata(fs)
 
     def clusters(self, numbers: range, counts: list[int], overheads: list[int]) -> Lists:
         """Free clusters of groups, given their numbers of clusters and of blocks at their start."""
         groups, part = self._fs.groups, slice(numbers.start, numbers.stop)
-        bare = ~self._has_homes[part] & (np.array(overheads) == 0)
+        bare = ~self._has_metadata[part] & (np.array(overheads) == 0)
         unwritten = self._uninitialised(part, GroupFlags.BLOCK_UNINIT)
         whole = np.array(counts) == self._fs.superblock.bits_per_group
         found = self._read_bitmaps(
@@ -265,7 +254,7 @@ def _relative(superblock: Superblock, group: GroupRecord, block: int) -> str:
     if Incompat.FLEX_BG not in superblock.features:
         return ""
     home = (block - superblock.first_data_block) // superblock.blocks_per_group
-    return f" (bg #{home % (1 << 32)} + {block - first_block(superblock, home)})"
+    return f" (bg #{home % (1 << 32)} + {block - geometry.first_block(superblock, home)})"
 
 
 def _heading(group: GroupFacts) -> str:

@@ -19,7 +19,6 @@ from ext4kit.report.journal_replay import replay_facts, replay_lines
 from ext4kit.report.tables import table_lines
 
 _HEADINGS = ("part", "checked", "ok", "bad", "cannot be checked", "overwritten")
-_LINES_AT_ONCE = 65_536
 _PARTS = tuple(Part)
 _VERDICTS = tuple(Verdict)
 
@@ -134,21 +133,18 @@ def verdict_records(result: Audit) -> Iterator[VerdictRecord]:
     verdicts = result.verdicts
     if verdicts is None:
         return
-    every = np.lexsort((verdicts.order, verdicts.position))
-    for start in range(0, len(every), _LINES_AT_ONCE):
-        rows = every[start : start + _LINES_AT_ONCE]
-        columns = (verdicts.part, verdicts.position, verdicts.order, verdicts.target,
-                   verdicts.verdict)  # fmt: skip
-        values = zip(*(column[rows].tolist() for column in columns), strict=True)
-        for part, position, order, target, verdict in values:
-            yield {
-                "record": "verdict",
-                "part": _PARTS[part],
-                "log_block": position,
-                "transaction": order % (1 << 32),
-                "target": None if target < 0 else target,
-                "verdict": _VERDICTS[verdict],
-            }
+    rows = np.lexsort((verdicts.order, verdicts.position))
+    columns = (verdicts.part, verdicts.position, verdicts.order, verdicts.target, verdicts.verdict)
+    values = zip(*(column[rows].tolist() for column in columns), strict=True)
+    for part, position, order, target, verdict in values:
+        yield {
+            "record": "verdict",
+            "part": _PARTS[part],
+            "log_block": position,
+            "transaction": order % (1 << 32),
+            "target": None if target < 0 else target,
+            "verdict": _VERDICTS[verdict],
+        }
 
 
 def verdict_lines(result: Audit) -> Iterator[str]:

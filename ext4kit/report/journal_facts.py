@@ -17,7 +17,7 @@ from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.journal import JournalFeatures, JournalSuperblock
 from ext4kit.parsers.mmp import MountProtection, parse_mmp
 from ext4kit.report.safe import printable
-from ext4kit.report.superblock_facts import Fact
+from ext4kit.report.superblock_facts import Fact, uuid_text
 from ext4kit.report.times import iso, local_time_text
 from ext4kit.units import NANOSECONDS
 
@@ -40,7 +40,8 @@ def journal_facts(journal: JournalSuperblock, file_system_block_size: int) -> It
     yield "Journal start", str(journal.start)
     if journal.users_count > 1:
         yield "Journal number of users", str(journal.users_count)
-        yield "Journal users", f"\n{'':26}".join(_uuid(user) for user in journal.users)
+        users = (uuid_text(user) or "<none>" for user in journal.users)
+        yield "Journal users", f"\n{'':26}".join(users)
     if journal.features.checksum_version == 1:
         yield "Journal checksum type", "crc32"
     elif journal.features.has_block_checksums:
@@ -48,10 +49,6 @@ def journal_facts(journal: JournalSuperblock, file_system_block_size: int) -> It
         yield "Journal checksum", f"0x{journal.checksum:08x}"
     if journal.error:
         yield "Journal errno", str(journal.error - (journal.error >> 31 << 32))
-
-
-def _uuid(raw: bytes) -> str:
-    return str(uuid.UUID(bytes=raw)) if any(raw) else "<none>"
 
 
 def journal_types() -> dict[str, Any]:

@@ -13,14 +13,8 @@ from ext4kit import fields
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.mounts import UNKNOWN, find_mounts
 from ext4kit.journal import BlockHistory, Log, Transaction
-from ext4kit.journal.block_types import (
-    BLOCK_CONTENT_NAMES,
-    WITH_GROUP,
-    WITH_INODE,
-    BlockRole,
-    Touched,
-    classify_copies,
-)
+from ext4kit.journal import block_types as types
+from ext4kit.journal.block_types import BlockRole, Touched
 from ext4kit.journal.transactions import TransactionState
 from ext4kit.report.times import commit_time, iso
 
@@ -36,7 +30,7 @@ def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
         yield "no transactions"
         return
     yield _line(_HEADINGS, "touched")
-    contents = classify_copies(fs, log)
+    contents = types.classify_copies(fs, log)
     for each, mount in zip(log.transactions, _mounts(fs, log), strict=True):
         time = "-" if each.commit_time_ns is None else iso(each.commit_time_ns).replace("T", " ")
         counts = (each.blocks, each.revokes, each.descriptors)
@@ -69,7 +63,7 @@ def _line(cells: tuple[str, ...], last: str) -> str:
 def _kind_text(fs: FileSystem, kind: BlockRole, numbers: list[int]) -> str:
     """Blocks of one type: `block bitmap of group 0`, `inodes 1-32`, `directory of inode 12`."""
     distinct = [number for number in dict.fromkeys(numbers) if number >= 0]
-    name, count = BLOCK_CONTENT_NAMES[kind], len(numbers)
+    name, count = types.BLOCK_CONTENT_NAMES[kind], len(numbers)
     if kind is BlockRole.INODES:
         per_block = fs.superblock.block_size // fs.superblock.inode_size
         ranges: list[list[int]] = []
@@ -79,9 +73,9 @@ def _kind_text(fs: FileSystem, kind: BlockRole, numbers: list[int]) -> str:
             else:
                 ranges.append([first, first + per_block - 1])
         return f"{name} {_listed([f'{start}-{end}' for start, end in ranges])}"
-    if kind in WITH_GROUP:
+    if kind in types.WITH_GROUP:
         return f"{name} of group {_listed(distinct)}"
-    if kind in WITH_INODE and distinct:
+    if kind in types.WITH_INODE and distinct:
         name = f"{name} of inode {_listed(distinct)}"
     return f"{name} ({count:,} blocks)" if count > max(len(distinct), 1) else name
 
@@ -135,7 +129,7 @@ class TransactionRecord(TransactionFacts):
 
 def transaction_records(fs: FileSystem, log: Log) -> Iterator[TransactionRecord]:
     """The transactions as records, with all blocks of each."""
-    contents = classify_copies(fs, log)
+    contents = types.classify_copies(fs, log)
     by_order = np.argsort(log.revokes.order, kind="stable")
     orders = log.revokes.order[by_order]
     for each, mount in zip(log.transactions, _mounts(fs, log), strict=True):
@@ -173,7 +167,7 @@ def _touched(fs: FileSystem, contents: Touched, order: int) -> Iterator[TouchedR
     every = zip(*(column.tolist() for column in columns), strict=True)
     for (kind, number), group in groupby(every, key=itemgetter(0, 1)):
         yield {
-            "content": BLOCK_CONTENT_NAMES[BlockRole(kind)],
+            "content": types.BLOCK_CONTENT_NAMES[BlockRole(kind)],
             **_number(fs, BlockRole(kind), number),
             "blocks": [block for _, _, block in group],
         }
@@ -185,6 +179,6 @@ def _number(fs: FileSystem, kind: BlockRole, number: int) -> Owner:
     if kind is BlockRole.INODES:
         per_block = fs.superblock.block_size // fs.superblock.inode_size
         return {"first_inode": number, "last_inode": number + per_block - 1}
-    if kind in WITH_GROUP:
+    if kind in types.WITH_GROUP:
         return {"group": number}
     return {"inode": number}

@@ -25,34 +25,20 @@ _HEADINGS = ("transaction", "committed", "log block", "blocks", "revokes")
 
 @dataclass(frozen=True, slots=True)
 class ReplayFacts:
-    """Effect of a recovery.
+    """Effect of a recovery."""
 
-    Attributes:
-        journal: location from which the journal was read.
-        is_due: whether the file system needs a recovery and the journal is not empty.
-        reason: why the recovery ends where it ends, or why there is none.
-        refused: why a recovery that is due is not done, or "".
-        first, last: stored tids of the first and last replayed transaction, None without any.
-        transactions: number of replayed transactions.
-        blocks: number of blocks that are written.
-        revoked: number of copies that a revoke record excludes.
-        damaged: number of copies that are omitted because they are damaged or unreadable.
-        bad_transaction: stored tid of the transaction with a bad commit block, or None.
-        fast_commit_blocks: number of blocks that fast commits change.
-    """
-
-    journal: str
-    is_due: bool
-    reason: str
-    refused: str
-    first: int | None
-    last: int | None
-    transactions: int
-    blocks: int
-    revoked: int
-    damaged: int
-    bad_transaction: int | None
-    fast_commit_blocks: int
+    journal: str  # location from which the journal was read
+    is_due: bool  # the file system needs a recovery and the journal is not empty
+    reason: str  # why the recovery ends where it ends, or why there is none
+    refused: str  # why a recovery that is due is not done, or ""
+    first: int | None  # stored tid of the first replayed transaction
+    last: int | None  # stored tid of the last one
+    transactions: int  # number of replayed transactions
+    blocks: int  # number of blocks that are written
+    revoked: int  # number of copies that a revoke record excludes
+    damaged: int  # number of copies that are omitted because they are damaged or unreadable
+    bad_transaction: int | None  # stored tid of the transaction with a bad commit block
+    fast_commit_blocks: int  # number of blocks that fast commits change
 
 
 def replay_facts(fs: FileSystem, replayed: ReplayedBlocks) -> ReplayFacts:

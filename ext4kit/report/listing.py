@@ -30,20 +30,12 @@ _TIMES = ("atime", "mtime", "ctime", "crtime")
 
 @dataclass(frozen=True, slots=True)
 class ListedNames:
-    """The files to list.
+    """The files to list."""
 
-    Attributes:
-        given: a name or a path for each file; empty where `tree` has them.
-        inode: the inode number of each file.
-        folder: path of the directory of the names; None when they are paths or the directory was
-            given by its number.
-        tree: all entries below a directory.
-    """
-
-    given: list[bytes]
+    given: list[bytes]  # a name or a path for each file; empty where `tree` has them
     inode: Int64s
-    folder: bytes | None = None
-    tree: DirTree | None = None
+    folder: bytes | None = None  # of the names; None for paths and a directory given by its number
+    tree: DirTree | None = None  # all entries below a directory
 
     def __len__(self) -> int:
         return len(self.inode)

@@ -9,19 +9,8 @@ from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
 
 from ext4kit import fields
 from ext4kit.fields import Record, json_name
-from ext4kit.parsers.features import (
-    CHECKSUM_TYPES,
-    CREATOR_OS,
-    DEFAULT_MOUNT_OPTIONS,
-    ENCODINGS,
-    ERROR_BEHAVIOURS,
-    HASH_NAMES,
-    SUPER_FLAGS,
-    Compat,
-    Features,
-    Incompat,
-    RoCompat,
-)
+from ext4kit.parsers import features as known
+from ext4kit.parsers.features import Compat, Features, Incompat, RoCompat
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.report.safe import printable
 from ext4kit.report.times import iso_seconds, local_time_text, span
@@ -66,31 +55,32 @@ def _identity(superblock: Superblock) -> Iterator[Fact]:
     revision = superblock.revision
     yield "Filesystem volume name", printable(superblock.volume_name) or "<none>"
     yield "Last mounted on", printable(superblock.last_mounted) or "<not available>"
-    yield "Filesystem UUID", _uuid_or_none(superblock.uuid) or "<none>"
+    yield "Filesystem UUID", uuid_text(superblock.uuid) or "<none>"
     yield "Filesystem magic number", f"0x{superblock.magic:04X}"
     yield "Filesystem revision #", f"{revision} ({_REVISIONS.get(revision, 'unknown')})"
     yield "Filesystem features", " ".join(superblock.features.names) or "(none)"
-    flags = [name for bit, name in SUPER_FLAGS.items() if superblock.flags & bit]
+    flags = [name for bit, name in known.SUPER_FLAGS.items() if superblock.flags & bit]
     names = "".join(f"{name} " for name in flags) or "(none)"
     yield "Filesystem flags", names if superblock.flags else None
     yield "Default mount options", _mount_options(superblock.default_mount_options)
     yield "Mount options", printable(superblock.mount_options) or None
     state = "clean" if superblock.state & 1 else "not clean"
     yield "Filesystem state", state + (" with errors" if superblock.state & 2 else "")
-    yield "Errors behavior", ERROR_BEHAVIOURS.get(superblock.errors, "Unknown (continue)")
-    yield "Filesystem OS type", CREATOR_OS.get(superblock.creator_os, "(unknown os)")
+    yield "Errors behavior", known.ERROR_BEHAVIOURS.get(superblock.errors, "Unknown (continue)")
+    yield "Filesystem OS type", known.CREATOR_OS.get(superblock.creator_os, "(unknown os)")
 
 
-def _uuid_or_none(raw: bytes) -> str | None:
+def uuid_text(raw: bytes) -> str | None:
+    """A UUID, None for zeros."""
     return str(uuid.UUID(bytes=raw)) if any(raw) else None
 
 
 def _mount_options(bits: int) -> str:
-    journal = DEFAULT_MOUNT_OPTIONS.get(bits & 0x60)
+    journal = known.DEFAULT_MOUNT_OPTIONS.get(bits & 0x60)
     names = [journal] if journal else []
     for bit in (1 << place for place in range(32) if place not in (5, 6)):
         if bits & bit:
-            names.append(DEFAULT_MOUNT_OPTIONS.get(bit) or f"MNTOPT_{bit.bit_length() - 1}")
+            names.append(known.DEFAULT_MOUNT_OPTIONS.get(bit) or f"MNTOPT_{bit.bit_length() - 1}")
     return " ".join(names) or "(none)"
 
 
@@ -167,15 +157,17 @@ def _inodes_and_journal(superblock: Superblock) -> Iterator[Fact]:
     yield "Required extra isize", _nonzero(superblock.min_extra_isize)
     yield "Desired extra isize", _nonzero(superblock.want_extra_isize)
     device = superblock.journal_device
-    yield "Journal UUID", _uuid_or_none(superblock.journal_uuid)
+    yield "Journal UUID", uuid_text(superblock.journal_uuid)
     yield "Journal inode", _nonzero(superblock.journal_inode)
     yield "Journal device", f"0x{device:04x}" if device else None
     yield "First orphan inode", _nonzero(superblock.last_orphan)
     if Compat.DIR_INDEX in superblock.features or superblock.hash_version:
-        name = HASH_NAMES.get(superblock.hash_version, f"CIRHASHALG_{superblock.hash_version}")
+        name = known.HASH_NAMES.get(
+            superblock.hash_version, f"CIRHASHALG_{superblock.hash_version}"
+        )
         yield "Default directory hash", name
     seed = b"".join(word.to_bytes(4, "little") for word in superblock.hash_seed)
-    yield "Directory Hash Seed", _uuid_or_none(seed)
+    yield "Directory Hash Seed", uuid_text(seed)
     kind = superblock.journal_backup_type
     if kind:
         yield "Journal backup", "inode blocks" if kind == 1 else f"type {kind}"
@@ -202,8 +194,8 @@ def _snapshots_and_errors(superblock: Superblock) -> Iterator[Fact]:
         yield f"{label} error line #", str(getattr(superblock, f"{word}_error_line"))
         yield f"{label} error inode #", _nonzero(getattr(superblock, f"{word}_error_inode"))
         yield f"{label} error block #", _nonzero(getattr(superblock, f"{word}_error_block"))
-        known = _ERROR_CODES[code] if code < len(_ERROR_CODES) else f"UNKNOWN_ERRCODE_{code}"
-        yield f"{label} error err", known if code else None
+        name = _ERROR_CODES[code] if code < len(_ERROR_CODES) else f"UNKNOWN_ERRCODE_{code}"
+        yield f"{label} error err", name if code else None
 
 
 def _extras(superblock: Superblock) -> Iterator[Fact]:
@@ -216,14 +208,14 @@ def _extras(superblock: Superblock) -> Iterator[Fact]:
         yield f"{word.capitalize()} quota inode", _nonzero(number)
     if superblock.has_metadata_checksums:
         kind = superblock.checksum_type
-        yield "Checksum type", CHECKSUM_TYPES.get(kind, "INVALID")
+        yield "Checksum type", known.CHECKSUM_TYPES.get(kind, "INVALID")
         yield "Checksum", f"0x{superblock.checksum:08x}"
-    yield "Encryption PW Salt", _uuid_or_none(superblock.encryption_salt)
+    yield "Encryption PW Salt", uuid_text(superblock.encryption_salt)
     if Incompat.METADATA_CSUM_SEED in features:
         yield "Checksum seed", f"0x{superblock.checksum_seed:08x}"
     if Incompat.CASEFOLD in features:
         encoding = superblock.encoding
-        yield "Character encoding", ENCODINGS.get(encoding, f"UNKNOWN_ENCODING_{encoding}")
+        yield "Character encoding", known.ENCODINGS.get(encoding, f"UNKNOWN_ENCODING_{encoding}")
     yield "Orphan file inode", _nonzero(superblock.orphan_file_inode)
 
 
@@ -279,5 +271,5 @@ def _plain(name: str, value: object) -> Record:
         words = {key: int(getattr(value, key)) for key in FeatureWords.__annotations__}
         return {name: value.names, "feature_words": words}
     if name != "encryption_algorithms" and isinstance(value, bytes):
-        return {name: _uuid_or_none(value)} if name in _UUIDS else json_name(value, name)
+        return {name: uuid_text(value)} if name in _UUIDS else json_name(value, name)
     return {name: list(value) if isinstance(value, tuple | bytes) else value}

@@ -37,11 +37,9 @@ def verify_lines(result: Verification) -> Iterator[str]:
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:
-    where = [
-        f"{name} {value:,}" if name == "byte" else f"{name} {value}"
-        for name in ("group", "inode", "block", "byte")
-        if (value := getattr(finding, name)) is not None
-    ]
+    places = {name: getattr(finding, name) for name in ("group", "inode", "block")}
+    where = [f"{name} {value}" for name, value in places.items() if value is not None]
+    where += [] if finding.byte is None else [f"byte {finding.byte:,}"]
     place = f" ({', '.join(where)})" if where else ""
     yield f"{finding.severity}: {finding.code}: {finding.structure}{place}"
     if finding.read or finding.expected:

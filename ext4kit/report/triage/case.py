@@ -53,24 +53,17 @@ RECOVERABLE = (MapCategory.INTACT, MapCategory.CONSISTENT, MapCategory.PARTIAL, 
 
 @dataclass(frozen=True, slots=True)
 class TriageReport:
-    """The evidence and the results for one of its file systems.
-
-    Attributes:
-        problems: problems of reading that were kept.
-        problems_total: number of all problems.
-        command: the command of the report; made: its time, ns.
-        was_another: whether there is evidence of an earlier file system on the volume.
-    """
+    """The evidence and the results for one of its file systems."""
 
     evidence: Evidence
     volume: Volume
     summary: Triage
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...]  # those that were kept
     problems_total: int
     command: str
-    made: int
+    made: int  # time of the command, ns
     version: str
-    was_another: bool = False
+    was_another: bool = False  # whether there is evidence of an earlier file system on the volume
 
     @property
     def title(self) -> str:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import iso_short
-from ext4kit.report.triage.case import MAP_WORDS, RECOVERABLE
+from ext4kit.report.triage.case import MAP_WORDS
 from ext4kit.triage import Bins, DiskMap, MapCategory
 from ext4kit.units import NANOSECONDS
 
@@ -23,24 +23,17 @@ UNIT = 10  # width of a column in drawing units
 MAP_COLUMNS = 48
 LABELS = 5
 FEWEST = 24  # minimum columns of the scale, so that a single column does not fill the chart
-_USED = (MapCategory.METADATA, MapCategory.FILES)
+ALLOCATED = (MapCategory.METADATA, MapCategory.FILES)
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing and its texts.
-
-    Attributes:
-        svg: the drawing.
-        top: value at the upper edge.
-        labels: below it, from left to right.
-        legend: (class of the colour, name, count).
-    """
+    """A drawing and its texts."""
 
     svg: Markup
-    top: str
-    labels: tuple[str, ...]
-    legend: tuple[tuple[str, str, str], ...]
+    top: str  # value at the upper edge
+    labels: tuple[str, ...]  # below it, from left to right
+    legend: tuple[tuple[str, str, str], ...]  # (class of the colour, name, count)
 
 
 def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
@@ -50,7 +43,12 @@ def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
     heights = (HEIGHT * part // 4 for part in range(1, 4))
     shapes = [f'<line class="grid" x1="0" x2="{width}" y1="{y}" y2="{y}"/>' for y in heights]
     shapes += _columns(bins, top)
-    shapes += _sighting_marks(bins, signs)
+    for place, count in enumerate(signs):
+        if count:
+            shapes.append(
+                f'<rect class="c-sign" x="{UNIT * place + 1}" y="-9" width="{UNIT - 2}" '
+                f'height="5"><title>{_time_label(bins, place)}: {count:,} signs</title></rect>'
+            )
     totals = {sort: sum(counts) for sort, counts in bins.series.items()}
     legend = tuple((f"c-{sort}", sort, f"{total:,}") for sort, total in totals.items() if total)
     if any(signs):
@@ -77,16 +75,6 @@ def _columns(bins: Bins, top: int) -> Iterator[str]:
         yield "</g>"
 
 
-def _sighting_marks(bins: Bins, signs: Sequence[int]) -> Iterator[str]:
-    """A mark above each column with sightings."""
-    for place, count in enumerate(signs):
-        if count:
-            yield (
-                f'<rect class="c-sign" x="{UNIT * place + 1}" y="-9" width="{UNIT - 2}" '
-                f'height="5"><title>{_time_label(bins, place)}: {count:,} signs</title></rect>'
-            )
-
-
 def _time_label(bins: Bins, place: int) -> str:
     return iso_short(bins.start + bins.width * place)
 
@@ -94,12 +82,10 @@ def _time_label(bins: Bins, place: int) -> str:
 def _labels(bins: Bins) -> tuple[str, ...]:
     """A few times below the columns, as precise as the column width."""
     day = 86_400 * NANOSECONDS
-    start, end = (10, 10) if bins.width % day == 0 else (5, 16)
+    start, end = (0, 10) if bins.width % day == 0 else (5, 16)
     count = max(len(bins), FEWEST)
     if bins.width * count < day:
         start, end = 11, 19
-    if start == end:
-        start = 0
     places = [count * step // (LABELS - 1) for step in range(LABELS)]
     return tuple(_time_label(bins, place)[start:end] for place in places)
 
@@ -133,23 +119,14 @@ def share_bar(counts: Sequence[tuple[str, int]], name: str) -> Markup:
     return _svg("share", 1000, 10, name, shapes)
 
 
-def allocated_map(disk: DiskMap, block_size: int) -> Chart:
-    """The map of allocated blocks; fuller cells have a stronger colour."""
-    return _map(disk, block_size, _USED, "the blocks of the disk by use")
-
-
-def recoverable_map(disk: DiskMap, block_size: int) -> Chart:
-    """The map of recoverable blocks."""
-    return _map(disk, block_size, RECOVERABLE, "the blocks of the disk by recoverability")
-
-
-def _map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name: str) -> Chart:
+def block_map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name: str) -> Chart:
+    """The map of the blocks of some uses; fuller cells have a stronger colour."""
     sizes = np.sum(list(disk.counts.values()), axis=0).tolist()
     shapes = [shape for place, size in enumerate(sizes) for shape in _cell(disk, uses, place, size)]
     rows, totals = -(-len(sizes) // MAP_COLUMNS), disk.totals
     legend = [(f"c-{use}", MAP_WORDS[use], human_size(totals[use] * block_size)) for use in uses]
     rest = sum(blocks for use, blocks in totals.items() if use not in uses)
-    words = "free" if uses is _USED else "in use, or free without known content"
+    words = "free" if uses is ALLOCATED else "in use, or free without known content"
     legend.append(("c-free", words, human_size(rest * block_size)))
     labels = ("block 0", f"a cell is {human_size(disk.cell * block_size)}")
     svg = _svg("map", UNIT * MAP_COLUMNS, UNIT * rows, name, shapes)

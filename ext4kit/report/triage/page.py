@@ -11,7 +11,6 @@ import base64
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -23,7 +22,7 @@ from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
-from ext4kit.report.triage.charts import allocated_map, column_chart, recoverable_map, share_bar
+from ext4kit.report.triage.charts import ALLOCATED, block_map, column_chart, share_bar
 from ext4kit.timeline import Event
 from ext4kit.triage import Bins, Indicator, Weight
 
@@ -43,24 +42,23 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class HtmlTable:
-    """A table that can be sorted and searched.
-
-    Attributes:
-        headings: (name, class).
-        note: omitted rows, and the command that lists all.
-    """
+    """A table that can be sorted and searched."""
 
     name: str
-    headings: tuple[tuple[str, str], ...]
+    headings: tuple[tuple[str, str], ...]  # (name, class)
     rows: list[tuple[TableCell, ...]]
-    note: str
+    note: str  # omitted rows, and the command that lists all
 
 
 def page_pieces(case: TriageReport) -> Iterator[str]:
     """The page, in pieces."""
-    environment = _environment()
-    assert environment.loader is not None
-    sources = (environment.loader.get_source(environment, name) for name in ("page.js", "page.css"))
+    loader = PackageLoader("ext4kit.report.triage", "template")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip  # an undefined name is an error
+    environment.filters |= {"size": human_size, "when": words.time_text, "shown": printable_text}
+    sources = (loader.get_source(environment, name) for name in ("page.js", "page.css"))
     script, style = (source[0] for source in sources)
     hashes = (hashlib.sha256(text.encode()).digest() for text in (script, style))
     allowed = [base64.b64encode(digest).decode() for digest in hashes]
@@ -73,20 +71,6 @@ def page_pieces(case: TriageReport) -> Iterator[str]:
         case=case,
         **_facts(case),
     )
-
-
-@cache
-def _environment() -> Environment:
-    """Templates with autoescape; an undefined name is an error."""
-    made = Environment(
-        loader=PackageLoader("ext4kit.report.triage", "template"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {"size": human_size, "when": words.time_text, "shown": printable_text}
-    return made
 
 
 def _facts(case: TriageReport) -> dict[str, object]:
@@ -111,8 +95,10 @@ def _facts(case: TriageReport) -> dict[str, object]:
         **_over_time(case, "span", activity.span, "events over time"),
         **_over_time(case, "hours", hours, "events by hour"),
         "hours_title": words.count_text(len(hours), "hour") if hours else "",
-        "used": allocated_map(summary.disk, size),
-        "back": recoverable_map(summary.disk, size),
+        "used": block_map(summary.disk, size, ALLOCATED, "the blocks of the disk by use"),
+        "back": block_map(
+            summary.disk, size, words.RECOVERABLE, "the blocks of the disk by recoverability"
+        ),
         "path_grounds": words.path_grounds(deletions),
         "removed_names": words.removed_names(deletions),
         "largest": [_file_row(file) for file in deletions.largest],

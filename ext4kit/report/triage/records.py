@@ -8,7 +8,7 @@ from typing import Annotated, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 from ext4kit import fields
 from ext4kit.fields import Record, json_name
-from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.recovery import Grade
 from ext4kit.recovery.manifest import Trust
 from ext4kit.report.deleted import RemovedNames, deleted_record
 from ext4kit.report.hashes import evidence_record
@@ -28,7 +28,15 @@ from ext4kit.triage.victims import ZeroLengthFile
 def summary_records(case: TriageReport) -> Iterator[Record]:
     """All content of the page; the lists have the length of the page's tables."""
     summary = case.summary
-    yield _report(case)
+    report: ReportRecord = {
+        "record": "report",
+        "volume": case.volume.index,
+        "command": case.command,
+        "made_ns": case.made,
+        "made_iso": iso(case.made),
+        "version": case.version,
+    }
+    yield report
     yield evidence_record(case.evidence)
     yield from map(volume_record, case.evidence.volumes)
     yield _identity(case)
@@ -56,17 +64,6 @@ class ReportRecord(TypedDict):
     made_ns: int
     made_iso: str
     version: str
-
-
-def _report(case: TriageReport) -> ReportRecord:
-    return {
-        "record": "report",
-        "volume": case.volume.index,
-        "command": case.command,
-        "made_ns": case.made,
-        "made_iso": iso(case.made),
-        "version": case.version,
-    }
 
 
 class FileSystemRecord(TypedDict):
@@ -210,18 +207,17 @@ def _deletions(case: TriageReport) -> DeletionsRecord:
         "undated": found.undated,
         "searched": found.searched,
         "histogram": _bins(found.when, GRADES),
-        "largest": [_short(file) for file in found.largest],
+        "largest": [
+            {
+                **json_name(file.path),
+                "inode": file.number,
+                "size": file.size,
+                "grade": file.grade,
+                "deleted_ns": file.deletion_time,
+            }
+            for file in found.largest
+        ],
         "listed": len(found.listed),
-    }
-
-
-def _short(file: DeletedFile) -> LargeFile:
-    return {
-        **json_name(file.path),
-        "inode": file.number,
-        "size": file.size,
-        "grade": file.grade,
-        "deleted_ns": file.deletion_time,
     }
 
 

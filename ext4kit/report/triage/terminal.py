@@ -22,29 +22,8 @@ from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import iso_short
-from ext4kit.report.triage.case import (
-    MAP_WORDS,
-    RECOVERABLE,
-    TriageReport,
-    bin_width,
-    check_rows,
-    check_text,
-    count_text,
-    duration_text,
-    evidence_rows,
-    has_hours,
-    identity_rows,
-    journal_rows,
-    path_grounds,
-    removed_names,
-    sighting_path,
-    sighting_text,
-    sightings_per_bin,
-    time_text,
-    truncation_note,
-    zero_length_path,
-    zero_length_text,
-)
+from ext4kit.report.triage import case as words
+from ext4kit.report.triage.case import TriageReport
 from ext4kit.triage import Bins, Indicator, MapCategory, Weight
 
 NARROWEST, WIDEST = 64, 132
@@ -64,9 +43,9 @@ USE_COLOURS = {
 _SEVERITY = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "bright_black"}
 
 
-def print_report(case: TriageReport, console: Console | None = None) -> None:
+def print_report(case: TriageReport) -> None:
     """Print the complete report."""
-    console = console or make_console()
+    console = make_console()
     for part in parts(case, console.width):
         console.print(part)
 
@@ -89,13 +68,13 @@ def parts(case: TriageReport, width: int) -> Iterable[RenderableType]:
     yield from _section("What happened", _activity(case, width))
     yield from _section("Lost in the crash", _victims(case))
     yield from _section("The disk", _disk(case, width))
-    yield from _section("Journal", [_facts(journal_rows(case.summary.log))])
-    yield from _section("File system", [_facts(identity_rows(case))])
+    yield from _section("Journal", [_facts(words.journal_rows(case.summary.log))])
+    yield from _section("File system", [_facts(words.identity_rows(case))])
     yield from _section("Health", _check(case))
-    yield from _section("Evidence", [_facts(evidence_rows(case)), _volumes(case)])
+    yield from _section("Evidence", [_facts(words.evidence_rows(case)), _volumes(case)])
     yield from _section("Not read", _problems(case))
     yield Line(characters="━", style="blue")
-    yield Text(f"ext4kit {case.version}, {time_text(case.made)}", "dim", justify="right")
+    yield Text(f"ext4kit {case.version}, {words.time_text(case.made)}", "dim", justify="right")
 
 
 def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[RenderableType]:
@@ -110,13 +89,12 @@ def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[Renderable
 
 
 def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
-    summary = case.summary
+    summary, log = case.summary, case.summary.log
     strong = sum(one.rule.weight is Weight.STRONG for one in summary.suspicions)
     grades = summary.deletions.grades
     whole = grades[Grade.INTACT] + grades[Grade.CONSISTENT]
-    words, good = check_text(case)
-    log = summary.log
-    reach = duration_text(log.until - log.since) if log.until and log.since else "none"
+    verdict, good = words.check_text(case)
+    reach = words.duration_text(log.until - log.since) if log.until and log.since else "none"
     tiles = [
         (str(len(summary.suspicions)), ("signs", f"signs, {strong} strong"),
          "red" if strong else "green"),
@@ -124,7 +102,7 @@ def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
         (f"{grades[Grade.INTACT]:,} + {grades[Grade.CONSISTENT]:,}",
          ("whole", "intact + consistent"), "green" if whole else "default"),
         (reach, ("journal", "in the journal"), "default"),
-        (("sound" if good else words) if good is not None else "-", ("metadata", "metadata"),
+        (("sound" if good else verdict) if good is not None else "-", ("metadata", "metadata"),
          {True: "green", False: "yellow", None: "default"}[good]),
     ]  # fmt: skip
     room = max((width - 2 * len(tiles)) // len(tiles), 11)
@@ -179,8 +157,8 @@ def _suspicion(one: Indicator) -> Iterable[RenderableType]:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for seen in one.sightings[:SHOWN]:
-        line = Text(sighting_path(seen)).append(f"  {sighting_text(seen)}", "dim")
-        table.add_row(Text(time_text(seen.when), "dim"), line)
+        line = Text(words.sighting_path(seen)).append(f"  {words.sighting_text(seen)}", "dim")
+        table.add_row(Text(words.time_text(seen.when), "dim"), line)
     yield Padding(table, (0, 0, 0, 2))
     if one.count > SHOWN:
         yield Padding(Text(f"and {one.count - SHOWN:,} more", "dim"), (0, 0, 0, 2))
@@ -190,19 +168,19 @@ def _deletions(case: TriageReport, width: int) -> Iterable[RenderableType]:
     found = case.summary.deletions
     if not found.total:
         yield Text("no known deleted files")
-    if names := removed_names(found):
+    if names := words.removed_names(found):
         yield Text(names)
     if not found.total:
         return
     yield _grades(case, width)
-    yield Text(path_grounds(found), "dim")
+    yield Text(words.path_grounds(found), "dim")
     if found.when is not None:
         undated = f"; {found.undated:,} without a time" if found.undated else ""
         yield from _histogram(found.when, GRADE_COLOURS, width, f"deletions{undated}")
     for title, files in (("Latest", found.latest), ("Largest", found.largest)):
         yield Text(f"\n{title}", "bold")
         yield _files(files)
-    if note := truncation_note(found.total, len(found.latest), "deleted IMAGE"):
+    if note := words.truncation_note(found.total, len(found.latest), "deleted IMAGE"):
         yield Text(note, "dim")
 
 
@@ -245,7 +223,7 @@ def _histogram(
             legend.append("■ ", colours[name]).append(f"{name} {sum(counts):,}   ", "dim")
     if any(signs):
         legend.append("▾ ", "bold red").append(f"signs {sum(signs):,}   ", "dim")
-    legend.append(f"{what}, a column is {bin_width(bins)}", "dim")
+    legend.append(f"{what}, a column is {words.bin_width(bins)}", "dim")
     yield legend
 
 
@@ -254,15 +232,14 @@ def _activity(case: TriageReport, width: int) -> Iterable[RenderableType]:
     if found.span is None:
         yield Text("the journal shows no change")
         return
-    yield Text(
-        f"{count_text(found.events, 'event')} and {count_text(found.hints, 'hint')} in the journal"
-    )
-    signs = sightings_per_bin(case, found.span)
+    events, hints = (found.events, "event"), (found.hints, "hint")
+    yield Text(f"{words.count_text(*events)} and {words.count_text(*hints)} in the journal")
+    signs = words.sightings_per_bin(case, found.span)
     yield from _histogram(found.span, SORT_COLOURS, width, "all events", signs)
-    if found.hours is not None and has_hours(case):
+    if found.hours is not None and words.has_hours(case):
         before = f", {found.hours.before:,} earlier" if found.hours.before else ""
-        hours = count_text(len(found.hours), "hour")
-        what, signs = f"the last {hours}{before}", sightings_per_bin(case, found.hours)
+        hours = words.count_text(len(found.hours), "hour")
+        what, signs = f"the last {hours}{before}", words.sightings_per_bin(case, found.hours)
         yield from _histogram(found.hours, SORT_COLOURS, width, what, signs)
 
 
@@ -271,14 +248,14 @@ def _victims(case: TriageReport) -> Iterable[RenderableType]:
     if not count:
         return
     yield Text(
-        f"{count_text(count, 'file')} of size 0, written shortly before the shutdown: with "
+        f"{words.count_text(count, 'file')} of size 0, written shortly before the shutdown: with "
         "delayed allocation the content had no blocks yet. Earlier states may be in the "
         "journal.", "dim",
     )  # fmt: skip
     table = _table(("written", "inode", "path"), right=(1,))
     for one in victims[: 2 * SHOWN]:
-        path = Text(zero_length_path(one)).append(f"  {zero_length_text(one)}", "dim")
-        table.add_row(Text(time_text(one.written)), Text(str(one.inode)), path)
+        path = Text(words.zero_length_path(one)).append(f"  {words.zero_length_text(one)}", "dim")
+        table.add_row(Text(words.time_text(one.written)), Text(str(one.inode)), path)
     yield table
 
 
@@ -298,7 +275,7 @@ def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
     table = Table.grid(padding=(0, 2))
     for use, blocks in disk.totals.items():
         if blocks:
-            table.add_row(Text(f"■ {MAP_WORDS[use]}", USE_COLOURS[use]),
+            table.add_row(Text(f"■ {words.MAP_WORDS[use]}", USE_COLOURS[use]),
                           Text(human_size(blocks * size), justify="right"))  # fmt: skip
     yield table
 
@@ -306,16 +283,16 @@ def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
 def _dominant_use(uses: Sequence[MapCategory], sums: Sequence[int]) -> MapCategory:
     """The use that a cell shows: recoverable blocks first, else the most frequent use."""
     counts, total = dict(zip(uses, sums, strict=True)), sum(sums)
-    for use in RECOVERABLE:
+    for use in words.RECOVERABLE:
         if counts[use] * 5 >= total > 0:
             return use
     return max(uses, key=counts.__getitem__)
 
 
 def _check(case: TriageReport) -> Iterable[RenderableType]:
-    words, good = check_text(case)
-    yield Text(words, {True: "green", False: "yellow", None: "dim"}[good])
-    rows = check_rows(case)
+    verdict, good = words.check_text(case)
+    yield Text(verdict, {True: "green", False: "yellow", None: "dim"}[good])
+    rows = words.check_rows(case)
     if not rows:
         return
     table = _table(("count", "finding", "what it means"), right=(0,))
@@ -388,7 +365,11 @@ def column_chart(
             character, colour = _cell(stack, list(colours.values()), top, row)
             text.append(character * (wide - gap) + " " * gap, colour)
         text.append("\n")
-    return text.append_text(_axis(bins, len(bins) * wide))
+    cut = 11 if bins.width % 86_400_000_000_000 == 0 else 16
+    times = (bins.start, bins.start + bins.width * len(bins))
+    first, last = (iso_short(time)[:cut].strip() for time in times)
+    room = max(len(bins) * wide - len(first) - len(last), 2)
+    return text.append(" " * _LABEL + first + " " * room + last, "dim")
 
 
 def _cell(stack: Sequence[int], colours: Sequence[str], top: int, row: int) -> tuple[str, str]:
@@ -404,13 +385,3 @@ def _cell(stack: Sequence[int], colours: Sequence[str], top: int, row: int) -> t
             colour = name
             break
     return _EIGHTHS[eighths], colour
-
-
-def _axis(bins: Bins, width: int) -> Text:
-    """The first and last time, below the columns."""
-    first = iso_short(bins.start)
-    last = iso_short(bins.start + bins.width * len(bins))
-    cut = 11 if bins.width % 86_400_000_000_000 == 0 else 16
-    first, last = first[:cut].strip(), last[:cut].strip()
-    room = max(width - len(first) - len(last), 2)
-    return Text(" " * _LABEL + first + " " * room + last, "dim", no_wrap=True)
