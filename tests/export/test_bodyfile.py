@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from tests.environment import needs
 from tests.export.conftest import HOSTILE, Exported
 from tests.export.reading import as_fls_prints, body_lines, exact, fls_lines, raw_path
 
@@ -26,6 +27,7 @@ def mactime(path: Path) -> list[list[str]]:
     return list(csv.reader(io.StringIO(found.decode())))[1:]
 
 
+@needs("mactime")
 @pytest.mark.parametrize("name", ["hostile", "removed"])
 def test_mactime_finds_every_time_of_every_file(name: str, request: pytest.FixtureRequest) -> None:
     exported: Exported = request.getfixturevalue(name)
@@ -42,6 +44,7 @@ def test_mactime_finds_every_time_of_every_file(name: str, request: pytest.Fixtu
     assert len({row[7] for row in rows}) == len(exported.records())
 
 
+@needs("mactime")
 def test_mactime_gives_every_hostile_name_back_whole(hostile: Exported) -> None:
     names = {exact(row[7].split(" -> ")[0]) for row in mactime(hostile.folder / "bodyfile")
              if row[3].startswith("r/")}  # fmt: skip

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.conftest import Cli
+from tests.environment import needs
 from tests.export.conftest import HOSTILE, Exported
 from tests.export.reading import exact
 
@@ -73,6 +74,7 @@ def test_the_published_schema_accepts_it(name: str, request: pytest.FixtureReque
     schema.assertValid(etree.parse(str(exported.folder / "dfxml")))
 
 
+@needs("fiwalk")
 @BOTH
 def test_fiwalk_says_the_same_of_live_files(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
