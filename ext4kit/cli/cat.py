@@ -53,7 +53,7 @@ def _write(session: Session, target: bytes) -> None:
         return
     for lost in stream.write_content(content):
         last = lost.offset + lost.length - 1
-        what = f"bytes {lost.offset:,} to {last:,} unreadable, written as zeros: {lost.reason}"
+        what = f"bytes {lost.offset:,} to {last:,} unreadable, written as zeros: {lost.lost}"
         fs.problems.add(where, what)
     stream.close()
     if doubt := fs.content_uncertainty(inode):

@@ -13,6 +13,7 @@ import click
 from ext4kit.cli.finding import deleted_files, sources_option
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
+from ext4kit.output import hash_zeros
 from ext4kit.recovery import DeletedFile, Grade, manifest_record
 from ext4kit.recovery.manifest import RecoveredFile
 from ext4kit.recovery.search_sources import SearchSource
@@ -20,7 +21,6 @@ from ext4kit.report.explanation import Explanation, explanation_lines
 from ext4kit.report.records import write_record
 
 _MOST_HASHED = 16 << 30  # bytes, holes included
-_ZEROS = bytes(1 << 20)
 _EXAMPLE = """\b
 Examples:
   ext4kit explain disk.img /home/anna/report.odt
@@ -123,9 +123,8 @@ def _hash_of(file: DeletedFile) -> str | None:
     if content is None or content.size > _MOST_HASHED or file.grade is Grade.OVERWRITTEN:
         return None
     for chunk in content.chunks():
-        if chunk.data is not None:
+        if chunk.data is None:
+            hash_zeros(digest, chunk.length)
+        else:
             digest.update(chunk.data)
-            continue
-        for start in range(0, chunk.length, len(_ZEROS)):
-            digest.update(_ZEROS[: chunk.length - start])
     return digest.hexdigest()

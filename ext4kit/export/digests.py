@@ -6,11 +6,10 @@ import hashlib
 
 from ext4kit.fields import HashName, SomeDigests
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.content import CHUNK_BYTES, Content
-from ext4kit.output import output_limit
+from ext4kit.filesystem.content import Content
+from ext4kit.output import hash_zeros, output_limit
 
 HASHES: tuple[HashName, ...] = ("md5", "sha1", "sha256")
-_ZEROS = bytes(CHUNK_BYTES)
 _KEPT = 1 << 16  # inodes with several names
 
 
@@ -55,11 +54,10 @@ class Digester:
             if chunk.lost:
                 return {}
             for state in states:
-                if chunk.data is not None:
+                if chunk.data is None:
+                    hash_zeros(state, chunk.length)
+                else:
                     state.update(chunk.data)
-                    continue
-                for start in range(0, chunk.length, CHUNK_BYTES):
-                    state.update(_ZEROS[: chunk.length - start])
         found: SomeDigests = {}
         for name, state in zip(self.names, states, strict=True):
             found[name] = state.hexdigest()

@@ -2,7 +2,13 @@
 
 from ext4kit.output.interrupts import interrupts_wait
 from ext4kit.output.manifest import MANIFEST, Manifest
-from ext4kit.output.rooted import OutputDirectory, UnwritableError, Written, output_limit
+from ext4kit.output.rooted import (
+    OutputDirectory,
+    UnwritableError,
+    Written,
+    hash_zeros,
+    output_limit,
+)
 
 __all__ = [
     "MANIFEST",
@@ -10,6 +16,7 @@ __all__ = [
     "OutputDirectory",
     "UnwritableError",
     "Written",
+    "hash_zeros",
     "interrupts_wait",
     "output_limit",
 ]

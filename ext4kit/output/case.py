@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from ext4kit import __version__
-from ext4kit.evidence import Evidence, Volume
+from ext4kit.evidence import Evidence
 from ext4kit.evidence.hashing import Hashes, hash_evidence, hash_files
 from ext4kit.evidence.identity import Identity, identity, mismatches
 from ext4kit.evidence.lost import unreadable_ranges
@@ -216,10 +216,9 @@ class Case:
             now = self.check.after[path].digests["sha256"]
             yield f"{path}: CHANGED during the work: its SHA-256 was {then}, now it is {now}"
         stored = self.evidence.hashes
-        for name in mismatches(stored, self.check.disk.digests) if self.check.disk else ():
-            assert self.check.disk is not None
-            digest = dict(self.check.disk.digests)[name]
-            yield f"the disk's {name} is {digest}, the container says {stored[name]}"
+        disk: Record = self.check.disk.digests if self.check.disk else {}
+        for name in mismatches(stored, disk):
+            yield f"the disk's {name} is {disk[name]}, the container says {stored[name]}"
 
     def record(self, problems: list[Problem], errors: int, reason: str = "") -> CaseFacts:
         """All facts as plain JSON values.
@@ -244,15 +243,15 @@ class Case:
             "ended": _now(),
             "evidence": identity(self.evidence, self.files),
             "evidence_check": self.check.record(self.evidence.hashes) if self.check else None,
-            "volumes": [self._volume(each) for each in self.evidence.volumes],
+            "volumes": [
+                {**each.as_facts(), "worked_on": each.index == self.volume}
+                for each in self.evidence.volumes
+            ],
             "counts": self.counts,
             "not_read": _not_read(self.evidence),
             "errors": errors,
             "problems": [problem.as_record() for problem in problems],
         }
-
-    def _volume(self, volume: Volume) -> CaseVolume:
-        return {**volume.as_facts(), "worked_on": volume.index == self.volume}
 
 
 def _now() -> str:
@@ -289,23 +288,21 @@ def write_case(path: Path, record: CaseFacts) -> None:
         OSError: it cannot be written.
     """
     manifest = path.parent / MANIFEST
-    outputs = [_fingerprint(manifest)] if manifest.is_file() else []
-    whole: CaseRecord = {**record, "outputs": outputs}
+    whole: CaseRecord = {**record, "outputs": []}
+    if manifest.is_file():
+        with manifest.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = manifest.stat().st_size
+        whole["outputs"].append({"path": manifest.name, "size": size, "sha256": digest})
     text = json.dumps(whole, indent=2) + "\n"
     part = path.with_name(f".{path.name}.part")
     handle = os.open(part, NEW_FILE, 0o666)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        with os.fdopen(handle, "wb") as target:
+            target.write(text.encode())
+            target.flush()
+            os.fsync(target.fileno())
         part.replace(path)  # the file is complete before an interrupt can follow
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-
-
-def _fingerprint(path: Path) -> CaseOutput:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"path": path.name, "size": path.stat().st_size, "sha256": digest}

@@ -82,9 +82,12 @@ def extract(
         with Manifest(out) as manifest:
             for target, number in zip(targets, numbers, strict=True):
                 for item in _items(fs, target, number, progress):
-                    work = _extract_one if item.is_known else _record_unknown
                     with interrupts_wait():
-                        work(fs, item, output, manifest, result)
+                        if item.is_known:
+                            _extract_one(fs, item, output, manifest, result)
+                        else:
+                            manifest.append(_unknown_record(fs, item))
+                            result.incomplete += 1
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}") from error
     return result
@@ -98,7 +101,12 @@ def _items(
     by_number = target.startswith(b"<")
     path = target if by_number else b"/".join([b"", *filter(None, target.split(b"/"))])
     top = [b"unnamed", b"inode-%d" % number] if by_number else [b"files"]
-    yield ExtractItem(path or b"/", _output_parts(path, path, top, by_number), root)
+    skip = len(path) if by_number else 0  # a target given by number has no path above it
+
+    def parts(of: bytes) -> list[bytes]:
+        return top + [part for part in of[skip:].split(b"/") if part]
+
+    yield ExtractItem(path or b"/", parts(path), root)
     if not root.is_directory:
         return
     tree = fs.tree(number, path)
@@ -111,14 +119,7 @@ def _items(
             if progress is not None and row % 64 == 0:
                 progress(start + row, len(tree))
             below = tree.paths[start + row]
-            parts = _output_parts(below, path, top, by_number)
-            yield ExtractItem(below, parts, table.one(row), runs[row], bool(known[row]))
-
-
-def _output_parts(path: bytes, start: bytes, top: list[bytes], by_number: bool) -> list[bytes]:
-    """Components below OUT: the whole path, or the path below a target given by number."""
-    below = path[len(start) :] if by_number else path
-    return top + [part for part in below.split(b"/") if part]
+            yield ExtractItem(below, parts(below), table.one(row), runs[row], bool(known[row]))
 
 
 def _extract_one(
@@ -158,16 +159,10 @@ def _extract_one(
     result.incomplete += bool(found)
 
 
-def _record_unknown(
-    fs: FileSystem,
-    item: ExtractItem,
-    _: OutputDirectory,
-    manifest: Manifest,
-    result: ExtractionResult,
-) -> None:
-    """Write the record of a file whose inode is unknown as of the requested transaction."""
+def _unknown_record(fs: FileSystem, item: ExtractItem) -> UnknownFile:
+    """The record of a file whose inode is unknown as of the requested transaction."""
     reason = reasons.AS_OF_INODE_UNKNOWN.filled(tid=fs.as_of)
-    unknown: UnknownFile = {
+    return {
         "output": None,
         **json_name(item.path),
         "inode": item.inode.number,
@@ -175,8 +170,6 @@ def _record_unknown(
         "problems": texts([reason]),
         "reasons": coded([reason]),
     }
-    manifest.append(unknown)
-    result.incomplete += 1
 
 
 def _write(fs: FileSystem, item: ExtractItem, output: OutputDirectory) -> Written | None:

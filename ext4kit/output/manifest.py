@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 from ext4kit.fields import Record
 from ext4kit.output.interrupts import interrupts_wait
 
 MANIFEST = "manifest.jsonl"
-RESERVE = 1 << 16  # bytes: waiting records, and several records with the longest paths
+RESERVE = 1 << 16  # bytes: several records with the longest paths
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_AT_ONCE = 1 << 14  # bytes of records that may wait
-_AT_LATEST = 0.25  # seconds
 
 
 class Manifest:
     """The manifest of an output folder, which stays valid after any error or interrupt.
 
-    Records are collected for a short time and written together. An error or an interrupt writes all
-    waiting records. Some disk space is reserved while the manifest is open. On a full disk the
-    waiting records and the record of the unfinished file therefore still fit.
+    Some disk space is reserved while the manifest is open. On a full disk the record of the
+    unfinished file therefore still fits.
 
     Args:
         out: the output folder.
+
+    Attributes:
+        count: number of records.
     """
 
     def __init__(self, out: Path) -> None:
@@ -32,10 +31,7 @@ class Manifest:
         self._stream = (out / MANIFEST).open("xb", buffering=0)
         self._reserve.write_bytes(b"\xff" * RESERVE)
         self._end = 0
-        self._written = 0
-        self._waiting: list[bytes] = []
-        self._room = _AT_ONCE
-        self._since = 0.0
+        self.count = 0
 
     def __enter__(self) -> Manifest:
         return self
@@ -43,37 +39,29 @@ class Manifest:
     def __exit__(self, *error: object) -> None:
         with interrupts_wait():
             self.release()
-            try:
-                self.flush()
-            finally:
-                self._stream.close()
+            self._stream.close()
 
     def release(self) -> None:
         """Release the space reserved for the last records."""
         self._reserve.unlink(missing_ok=True)
 
-    @property
-    def count(self) -> int:
-        """Number of records."""
-        return self._written + len(self._waiting)
-
     def append(self, values: Record) -> None:
-        """Add one record; it is written together with others after a short time."""
-        line = (_ENCODER.encode(values) + "\n").encode()
-        self._waiting.append(line)
-        self._room -= len(line)
-        if self._room <= 0 or time.monotonic() - self._since > _AT_LATEST:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write the waiting records, all or none.
+        """Write one record; on a full disk into the reserved space, before the error is raised.
 
         Raises:
-            OSError: they could not be written and still wait.
+            OSError: the disk is full, or the record could not be written.
         """
-        waiting = self._waiting
-        lines = b"".join(waiting)
-        rest = memoryview(lines)
+        line = (_ENCODER.encode(values) + "\n").encode()
+        try:
+            self._write(line)
+        except OSError:
+            self.release()
+            self._write(line)
+            raise
+
+    def _write(self, line: bytes) -> None:
+        """Write all of a line or nothing."""
+        rest = memoryview(line)
         try:
             self._stream.seek(self._end)
             while rest:
@@ -81,6 +69,4 @@ class Manifest:
         except BaseException:
             self._stream.truncate(self._end)
             raise
-        end, written = self._end + len(lines), self._written + len(waiting)
-        self._end, self._written, self._waiting = end, written, []  # no interrupt in between
-        self._room, self._since = _AT_ONCE, time.monotonic()
+        self._end, self.count = self._end + len(line), self.count + 1  # no interrupt in between

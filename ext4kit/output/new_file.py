@@ -33,7 +33,12 @@ def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
     if path.resolve() in {each.resolve() for each in evidence}:
         raise RequestError(f"{path}: is the evidence; choose another name")
     with interrupts_wait():
-        handle = _made(path)
+        try:
+            handle = os.open(path, NEW_FILE, 0o666)
+        except FileExistsError as error:
+            raise RequestError(f"{path}: already exists; choose another name") from error
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}; choose another place") from error
         try:
             try:
                 with interrupts_heeded():
@@ -45,15 +50,6 @@ def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
             if isinstance(error, OSError):
                 raise OutputError(f"{path}: {error.strerror}; it is incomplete") from error
             raise
-
-
-def _made(path: Path) -> int:
-    try:
-        return os.open(path, NEW_FILE, 0o666)
-    except FileExistsError as error:
-        raise RequestError(f"{path}: already exists; choose another name") from error
-    except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}; choose another place") from error
 
 
 @contextmanager

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Bytes2D, Int64s
 from ext4kit.errors import AccessError
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.evidence.kernel_copy import copy_range
@@ -22,25 +22,12 @@ from ext4kit.evidence.source import Source, fileno_range
 from ext4kit.journal.post_recovery import Patch
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.output.new_file import new_file
+from ext4kit.output.rooted import Written, write_all
 
 CHUNK_BYTES = 4 << 20
 PIECE_BYTES = 4096  # unit of holes, and of ranges lost to a bad sector
 
 Progress = Callable[[int, int], None]  # (done, total) bytes
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenCopy:
-    """A finished copy.
-
-    Attributes:
-        size: bytes of the volume.
-        lost: (offset, length, reason) of unreadable ranges, which are zeros in the copy.
-    """
-
-    path: Path
-    size: int
-    lost: tuple[tuple[int, int, str], ...]
 
 
 def replayed_changes(replayed: ReplayedBlocks, patches: Iterable[Patch]) -> Iterator[Patch]:
@@ -51,20 +38,14 @@ def replayed_changes(replayed: ReplayedBlocks, patches: Iterable[Patch]) -> Iter
     for start in range(0, len(blocks), step):
         chunk = blocks[start : start + step]
         rows = replayed.read_many(chunk)
-        differ = (rows != _on_disk(replayed, chunk)).any(axis=1)
-        yield from _runs(chunk[differ], rows[differ])
+        with suppress(AccessError):  # all of them differ where the disk is unreadable
+            differ = (rows != replayed.base.read_many(chunk)).any(axis=1)
+            chunk, rows = chunk[differ], rows[differ]
+        yield from _runs(chunk, rows)
     yield from patches
 
 
-def _on_disk(replayed: ReplayedBlocks, blocks: Any) -> Any:
-    """The blocks before the recovery; values that equal nothing where they are unreadable."""
-    try:
-        return replayed.base.read_many(blocks)
-    except AccessError:
-        return np.full((1, 1), -1)
-
-
-def _runs(blocks: Any, rows: Any) -> Iterator[Patch]:
+def _runs(blocks: Int64s, rows: Bytes2D) -> Iterator[Patch]:
     """Consecutive blocks as one patch."""
     edges = np.flatnonzero(np.diff(blocks) != 1) + 1
     for numbers, content in zip(np.split(blocks, edges), np.split(rows, edges), strict=True):
@@ -78,7 +59,7 @@ def write_copy(
     changes: Iterable[Patch],
     evidence: tuple[Path, ...] = (),
     progress: Progress | None = None,
-) -> WrittenCopy:
+) -> Written:
     """Copy a volume to a new file and apply the changes of a recovery.
 
     Args:
@@ -97,7 +78,7 @@ def write_copy(
         lost = tuple(_pour(source, handle, progress))
         for patch in changes:
             _write_at(handle, patch.data, patch.offset)
-    return WrittenCopy(path, source.size, lost)
+    return Written(str(path), source.size, None, lost)
 
 
 def _pour(source: Source, target: int, progress: Progress | None) -> Iterator[tuple[int, int, str]]:
@@ -107,17 +88,12 @@ def _pour(source: Source, target: int, progress: Progress | None) -> Iterator[tu
         position = data.start
         while position < data.stop:
             length = min(CHUNK_BYTES, data.stop - position)
-            if place is None or not _copied(*place, target, position, length):
+            os.lseek(target, position, os.SEEK_SET)
+            if place is None or copy_range(place[0], place[1] + position, length, target) < length:
                 yield from _read_and_write(source, target, position, length)
             position += length
             if progress is not None:
                 progress(position, source.size)
-
-
-def _copied(file: int, start: int, target: int, offset: int, length: int) -> bool:
-    """Copy a range inside the kernel; False if it does not support that for these two files."""
-    os.lseek(target, offset, os.SEEK_SET)
-    return copy_range(file, start + offset, length, target) == length
 
 
 def _read_and_write(
@@ -143,13 +119,10 @@ def _write_data(target: int, data: memoryview, offset: int) -> None:
     filled = np.append(pieces.any(axis=1), any(data[whole:]))
     runs = Intervals.of_mask(filled)
     for first, end in zip(runs.start.tolist(), runs.end.tolist(), strict=True):
-        _write_at(
-            target, data[first * PIECE_BYTES : end * PIECE_BYTES], offset + first * PIECE_BYTES
-        )
+        start = first * PIECE_BYTES
+        _write_at(target, data[start : end * PIECE_BYTES], offset + start)
 
 
 def _write_at(target: int, data: memoryview | bytes, offset: int) -> None:
     os.lseek(target, offset, os.SEEK_SET)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(target, view) :]
+    write_all(target, data)

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,9 +30,9 @@ class Written:
     """A finished file.
 
     Attributes:
-        path: relative to the output folder, `/` between components.
-        sha256: hex, or None when its holes are too large to be hashed (above 16 GiB, or above the
-            limit of the whole output).
+        path: relative to the output folder, `/` between components; of a single file as given.
+        sha256: hex, or None when it is not hashed because its holes are too large (above 16 GiB, or
+            above the limit of the whole output), or because it is a copy of a volume.
         lost: (offset, length, reason) of unreadable ranges, which are written as zeros.
     """
 
@@ -61,8 +62,7 @@ class OutputDirectory:
     limit: int = 1 << 62
     _left: int = 0
     _hashed: int = 0
-    _folders: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
-    _known: dict[tuple[bytes, ...], tuple[str, str]] = field(default_factory=dict)
+    _folders: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Create the folder.
@@ -103,9 +103,10 @@ class OutputDirectory:
             UnwritableError: this file cannot be written; the written part is named `*.incomplete`.
         """
         if self._left <= 0:
-            raise UnwritableError(self._limit_reached())
+            raise self._limit_reached()
         try:
-            folder, below = self._folder_of(tuple(parts[:-1]))
+            below = self._folder_of(parts[:-1])
+            folder = f"{self.root}{os.sep}{below}"
             name, handle = _create(folder, usable_name(parts[-1]), mark)
         except OSError as error:
             raise _failure("/".join(usable_name(part) for part in parts), error) from error
@@ -114,7 +115,8 @@ class OutputDirectory:
                 with interrupts_heeded():
                     size, digest, lost = self._pour(handle, chunks)
                 if times is not None:
-                    _set_times(handle, folder + name, times)
+                    with suppress(OSError, OverflowError):  # the manifest has the exact times
+                        os.utime(handle if _BY_HANDLE else folder + name, ns=times)
             finally:
                 os.close(handle)
             return Written(below + name, size, digest, lost)
@@ -131,12 +133,12 @@ class OutputDirectory:
             OutputError: as for `write`.
         """
         try:
-            self._folder_of(tuple(parts))
+            self._folder_of(parts)
         except OSError as error:
             raise _failure("/".join(usable_name(part) for part in parts), error) from error
 
-    def _limit_reached(self) -> Reason:
-        return OUTPUT_LIMIT.filled(limit=f"{self.limit:,}")
+    def _limit_reached(self) -> UnwritableError:
+        return UnwritableError(OUTPUT_LIMIT.filled(limit=f"{self.limit:,}"))
 
     def _pour(
         self, handle: int, chunks: Iterable[Chunk]
@@ -152,38 +154,31 @@ class OutputDirectory:
             if chunk.data is not None:
                 self._left -= chunk.length
                 if self._left < 0:
-                    raise UnwritableError(self._limit_reached())
+                    raise self._limit_reached()
                 digest.update(chunk.data)
-                _write_all(handle, chunk.data)
+                write_all(handle, chunk.data)
                 written = end
                 continue
             holes += chunk.length
             _seek(handle, end)
-            for start in range(0, chunk.length if holes <= most else 0, CHUNK_BYTES):
-                digest.update(_ZEROS[: chunk.length - start])
+            if holes <= most:
+                hash_zeros(digest, chunk.length)
         if end > written:
             os.ftruncate(handle, end)
         self._hashed -= holes if holes <= most else 0
         return end, digest.hexdigest() if holes <= most else None, tuple(lost)
 
-    def _folder_of(self, parts: tuple[bytes, ...]) -> tuple[str, str]:
-        """The folder for these components of the evidence, and its path below the root.
+    def _folder_of(self, parts: Sequence[bytes]) -> str:
+        """Path below the root of the folder for these components of the evidence.
 
-        Both end with a separator, so that a name can follow.
+        It ends with a slash, so that a name can follow. A folder whose name a file has gets a `~`.
         """
-        if parts not in self._known:
-            names = self._folder(tuple(usable_name(part) for part in parts))
-            folder = os.path.join(self.root, *names, "")  # noqa: PTH118 -- with its end
-            self._known[parts] = folder, "".join([name + "/" for name in names])
-        return self._known[parts]
-
-    def _folder(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Its components below the root; a folder whose name a file has gets a `~`."""
-        found: tuple[str, ...] = ()
-        for depth in range(1, len(names) + 1):
+        names = tuple(map(usable_name, parts))
+        found = self._folders.get(names, "")
+        for depth in range(1, len(names) + 1) if not found else ():
             if names[:depth] not in self._folders:
-                name = _create_directories(self.root.joinpath(*found), names[depth - 1])
-                self._folders[names[:depth]] = (*found, name)
+                name = _create_directory(self.root / found, names[depth - 1])
+                self._folders[names[:depth]] = f"{found}{name}/"
             found = self._folders[names[:depth]]
         return found
 
@@ -212,7 +207,7 @@ def mark_incomplete(path: Path) -> None:
     path.rename(path.with_name(name))
 
 
-def _create_directories(above: Path, name: str) -> str:
+def _create_directory(above: Path, name: str) -> str:
     """Create a folder and return its name, with `~` appended while the name is in use.
 
     A file may have the name, or a folder in other letter case.
@@ -244,14 +239,6 @@ def _failure(path: str, error: OSError) -> OutputError:
     return UnwritableError(WRITE_FAILED.filled(path=path, why=error.strerror))
 
 
-def _set_times(handle: int, path: str, times: tuple[int, int]) -> None:
-    """Set the times if this system supports them; the manifest has the exact times."""
-    try:
-        os.utime(handle if _BY_HANDLE else path, ns=times)
-    except (OSError, OverflowError):
-        return
-
-
 def _add_lost(lost: list[tuple[int, int, str]], chunk: Chunk) -> None:
     """Add an unreadable range, or extend the last one that it continues for the same reason."""
     if lost:
@@ -275,7 +262,14 @@ def _seek(handle: int, end: int) -> None:
         raise OSError(errno.EFBIG, what) from error
 
 
-def _write_all(handle: int, data: memoryview | bytes) -> None:
+def hash_zeros(digest: hashlib._Hash, length: int) -> None:
+    """Add zeros to a hash, as for a hole."""
+    for start in range(0, length, CHUNK_BYTES):
+        digest.update(_ZEROS[: length - start])
+
+
+def write_all(handle: int, data: memoryview | bytes) -> None:
+    """Write all of the bytes."""
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]

@@ -10,26 +10,15 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 
 from ext4kit.evidence.kernel_copy import copy_in_kernel
 from ext4kit.evidence.source import fileno_range
 from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.filesystem.content import Chunk, Content
+from ext4kit.output.rooted import write_all
 
-_PIPE_BYTES = 1 << 20
 _MOST_ZEROS = 16 << 30
 _ZEROS = memoryview(bytes(1 << 20))
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableRange:
-    """A range of the file that could not be read; zeros are written for it."""
-
-    offset: int
-    length: int
-    reason: str
 
 
 class DescriptorWriter:
@@ -41,10 +30,12 @@ class DescriptorWriter:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._sparse = _can_have_holes(fd)
-        kind = stat.S_IFMT(os.fstat(fd).st_mode)
-        if kind == stat.S_IFIFO:
-            _widen(fd)
+        status = os.fstat(fd)
+        self._sparse = (
+            stat.S_ISREG(status.st_mode)
+            and not _appends(fd)
+            and os.lseek(fd, 0, os.SEEK_CUR) == status.st_size
+        )
 
     def refuse_reason(self, content: Content) -> str:
         """Why a file is not written (its holes are too large for zeros), "" if it can be."""
@@ -56,8 +47,8 @@ class DescriptorWriter:
             f"{_MOST_ZEROS:,} are written as zeros; `extract`, or a file as output, keeps holes"
         )
 
-    def write_content(self, content: Content) -> Iterator[UnreadableRange]:
-        """Write all of a file; yields its unreadable ranges.
+    def write_content(self, content: Content) -> Iterator[Chunk]:
+        """Write all of a file; yields its unreadable chunks, which are written as zeros.
 
         Raises:
             OSError: the descriptor cannot be written.
@@ -91,12 +82,6 @@ class DescriptorWriter:
         while length > 0:
             length -= os.write(self.fd, _ZEROS[: min(length, len(_ZEROS))])
 
-    def write(self, data: memoryview | bytes) -> None:
-        """Write all of the bytes."""
-        view = memoryview(data)
-        while view.nbytes:
-            view = view[os.write(self.fd, view) :]
-
     def close(self) -> None:
         """Set the end of the file, also after a hole; the descriptor stays open."""
         if self._sparse:
@@ -104,29 +89,14 @@ class DescriptorWriter:
             if end > os.fstat(self.fd).st_size:
                 os.ftruncate(self.fd, end)
 
-    def _chunks(self, chunks: Iterator[Chunk]) -> Iterator[UnreadableRange]:
+    def _chunks(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         for chunk in chunks:
             if chunk.lost:
-                yield UnreadableRange(chunk.offset, chunk.length, chunk.lost)
+                yield chunk
             if chunk.data is None:
                 self.write_zeros(chunk.length)
             else:
-                self.write(chunk.data)
-
-
-def _can_have_holes(fd: int) -> bool:
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode):
-        return False
-    return not _appends(fd) and os.lseek(fd, 0, os.SEEK_CUR) == status.st_size
-
-
-def _widen(pipe: int) -> None:
-    """Enlarge a pipe where possible (Linux), for fewer switches between writer and reader."""
-    with suppress(ImportError, AttributeError, OSError):
-        import fcntl
-
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+                write_all(self.fd, chunk.data)
 
 
 def _appends(fd: int) -> bool:

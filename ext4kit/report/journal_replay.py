@@ -13,7 +13,7 @@ from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import ReplayedBlocks
 from ext4kit.journal.transactions import Transaction
-from ext4kit.output.replayed_copy import WrittenCopy
+from ext4kit.output import Written
 from ext4kit.report.journal_list import transaction_record
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size, table_lines
@@ -117,7 +117,7 @@ def replay_records(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[Rec
     yield from map(transaction_record, replayed_transactions(replayed))
 
 
-def copy_line(copy: WrittenCopy, what: str) -> str:
+def copy_line(copy: Written, what: str) -> str:
     """A sentence about the written copy."""
     return f"{printable_text(str(copy.path))}: {what} ({human_size(copy.size)})"
 
@@ -132,7 +132,7 @@ class CopyRecord(TypedDict):
     lost: Annotated[list[fields.Unread], "Ranges that are missing."]
 
 
-def copy_record(copy: WrittenCopy, what: str) -> CopyRecord:
+def copy_record(copy: Written, what: str) -> CopyRecord:
     """The written copy as a record."""
     lost: list[fields.Unread] = [
         {"offset": place, "length": size, "reason": why} for place, size, why in copy.lost

@@ -228,9 +228,9 @@ def test_an_interrupt_leaves_a_valid_manifest(
         "import signal, sys, time\nfrom ext4kit.cli import main\n"
         "from ext4kit.output import rooted as output\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # test runners ignore it
-        "original = output._write_all\n"
+        "original = output.write_all\n"
         "def slow(*each):\n    time.sleep(0.2)\n    original(*each)\n"
-        "output._write_all = slow\n"
+        "output.write_all = slow\n"
         f"sys.exit(main.run({[*what, '-o', str(out)]!r}))\n"
     )
     done = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE)
