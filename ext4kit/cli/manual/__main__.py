@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -10,10 +11,9 @@ from ext4kit import __version__
 from ext4kit.cli.completion import script
 from ext4kit.cli.main import program
 from ext4kit.cli.manual.facts import Facts, all_facts
-from ext4kit.cli.manual.markdown import reference
-from ext4kit.cli.manual.reasons import reasons_page
-from ext4kit.cli.manual.records import records_page
-from ext4kit.cli.manual.roff import page
+from ext4kit.cli.manual.pages import render
+from ext4kit.cli.schemas import schema_names, schema_text
+from ext4kit.reasons import CATALOGUE
 
 RELEASED = "2026-11-22"  # release day of this version in CHANGELOG.md; the date of the pages
 _COMPLETIONS = {
@@ -34,7 +34,8 @@ def share(folder: Path) -> None:
     """A manual page for each command and the completion scripts, below FOLDER."""
     every = list(all_facts(program, "ext4kit"))
     for facts in every:
-        text = page(facts, _others(facts, every), __version__, RELEASED)
+        others = _others(facts, every)
+        text = render("page.1", facts=facts, others=others, version=__version__, day=RELEASED)
         _write(folder / "man/man1" / f"{facts.page}.1", text)
     for shell, place in _COMPLETIONS.items():
         _write(folder / place, f"{script(program, shell)}\n")
@@ -45,10 +46,14 @@ def share(folder: Path) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 def markdown(folder: Path) -> None:
     """The reference of all commands, of all records and of all reasons into FOLDER."""
-    commands = reference(all_facts(program, "ext4kit"))
-    (folder / "commands.md").write_text(commands, encoding="utf-8")
-    (folder / "records.md").write_text(records_page(), encoding="utf-8")
-    (folder / "reasons.md").write_text(reasons_page(), encoding="utf-8")
+    schemas = {name: json.loads(schema_text(name)) for name in schema_names()}
+    pages = {
+        "commands.md": render("commands.md", every=all_facts(program, "ext4kit")),
+        "records.md": render("records.md", schemas=schemas),
+        "reasons.md": render("reasons.md", reasons=CATALOGUE),
+    }
+    for name, text in pages.items():
+        _write(folder / name, text)
 
 
 def _write(path: Path, text: str) -> None:
