@@ -7,13 +7,12 @@ from dataclasses import replace
 import click
 
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
 from ext4kit.crosscheck import CrossCheck, DeletedName, bytes_held, crosscheck, usual_limit
 from ext4kit.crosscheck import CrossCheckOptions as Choices
 from ext4kit.crosscheck.check import PATIENCE
 from ext4kit.journal import ReplayedBlocks
 from ext4kit.report.crosscheck import crosscheck_lines, crosscheck_records
-from ext4kit.report.records import write_records
 
 _EXAMPLE = """\b
 Examples:
@@ -60,11 +59,7 @@ def command(
         names = _deleted_names(session) if deleted else None
         result = _compared(session, Choices(hashes, names, patience, limit))
         session.is_incomplete = not result.agrees
-        if options.json:
-            write_records(crosscheck_records(result))
-            return
-        for line in crosscheck_lines(result, every):
-            click.echo(line)
+        show(options, crosscheck_records(result), crosscheck_lines(result, every))
 
 
 def _deleted_names(session: Session) -> list[DeletedName]:
@@ -93,6 +88,6 @@ def _compared(session: Session, choices: Choices) -> CrossCheck:
     raw = None
     if isinstance(session.fs.blocks, ReplayedBlocks):
         raw = session.volume.filesystem(False, options.superblock, session.fs.journal_device)
-    with progress(options.quiet, "comparing") as show:
-        choices = replace(choices, walking=show, reading=show)
+    with progress(options.quiet, "comparing") as tell:
+        choices = replace(choices, walking=tell, reading=tell)
         return crosscheck(source, session.fs, raw, choices)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import Session
+from ext4kit.cli.session import Session, packed
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.report.records import write_record
 from ext4kit.report.safe import printable_text
@@ -33,31 +32,14 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Custody:
-    """Values of the options."""
+    """Values of the custody options."""
 
     operator: str | None = None
     case_number: str | None = None
-    verify: bool = False
+    verify_evidence: bool = False
 
 
-def custody(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the custody options, packed into its argument `custody`."""
-
-    @functools.wraps(function)
-    def packed(
-        *arguments: Any,
-        operator: str | None,
-        case_number: str | None,
-        verify_evidence: bool,
-        **values: Any,
-    ) -> Any:
-        given = Custody(operator, case_number, verify_evidence)
-        return function(*arguments, custody=given, **values)
-
-    wrapped: Any = packed
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[no-any-return]
+custody = packed(Custody, "custody", _OPTIONS)
 
 
 @contextmanager
@@ -75,8 +57,17 @@ def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[C
     Raises:
         OutputError: the record cannot be written.
     """
-    case = _begun(given, session)
-    if given.verify:
+    from ext4kit.output.case import Case
+
+    case = Case(
+        command=click.get_current_context().find_root().obj or (),
+        evidence=session.image.evidence,
+        files=session.evidence_files,
+        volume=session.volume.facts.index,
+        operator=given.operator,
+        case_number=given.case_number,
+    )
+    if given.verify_evidence:
         with progress(session.options.quiet, "hashing the evidence") as show:
             case.hash_before(show)
     try:
@@ -89,19 +80,6 @@ def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[C
         with suppress(OSError):
             _write(case, session, folder, f"{type(error).__name__}: {reason}")
         raise
-
-
-def _begun(given: Custody, session: Session) -> Case:
-    from ext4kit.output.case import Case
-
-    return Case(
-        command=click.get_current_context().find_root().obj or (),
-        evidence=session.image.evidence,
-        files=session.evidence_files,
-        volume=session.volume.facts.index,
-        operator=given.operator,
-        case_number=given.case_number,
-    )
 
 
 def _end(case: Case, session: Session, folder: Path | None) -> None:

@@ -7,10 +7,9 @@ import sys
 
 import click
 
-from ext4kit.cli.finding import deleted_files, search_options
+from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.recovery import DeletedFiles, Grade
-from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.deleted import (
     counts_line,
     deleted_lines,
@@ -45,13 +44,7 @@ Examples:
     is_flag=True,
     help="Also list removed names that are not assigned to deleted files.",
 )
-def command(
-    options: CommonOptions,
-    versions: bool,
-    sources: frozenset[SearchSource],
-    least: str,
-    names: bool,
-) -> None:
+def command(options: CommonOptions, search: Search, names: bool) -> None:
     """List the deleted files of IMAGE and how much of each can be recovered.
 
     \b
@@ -69,7 +62,7 @@ def command(
     With --lost: all files of the file system that this one overwrote.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
-        deleted = deleted_files(session, versions, sources, least)
+        deleted = deleted_files(session, search)
         if options.json:
             write_records(deleted_records(deleted, names))
         else:

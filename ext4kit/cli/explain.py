@@ -10,7 +10,7 @@ from typing import cast
 
 import click
 
-from ext4kit.cli.finding import deleted_files, sources_option
+from ext4kit.cli.finding import Search, deleted_files, sources_option
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.output import hash_zeros
@@ -58,7 +58,7 @@ def command(
         if manifest is not None:
             records = [_record_of(manifest, line or 1)]
         else:
-            records = _records(session, os.fsencode(target or ""), versions, sources)
+            records = _records(session, os.fsencode(target or ""), Search(versions, sources))
         for place, each in enumerate(records):
             _explain(session, each, place > 0)
 
@@ -92,10 +92,8 @@ def _record_of(manifest: Path, line: int) -> RecoveredFile:
     return cast("RecoveredFile", found)  # missing fields are handled on access
 
 
-def _records(
-    session: Session, target: bytes, versions: bool, sources: frozenset[SearchSource]
-) -> list[RecoveredFile]:
-    """The records of the deleted files that match a target.
+def _records(session: Session, target: bytes, search: Search) -> list[RecoveredFile]:
+    """The records that `recover` would write of the deleted files that match a target.
 
     Raises:
         RequestError: no deleted file matches.
@@ -104,17 +102,12 @@ def _records(
     path = b"/" + target.strip(b"/")
     found = [
         file
-        for file in deleted_files(session, versions, sources, "overwritten")
+        for file in deleted_files(session, search)
         if (number.isdigit() and file.number == int(number)) or file.path == path
     ]
     if not found:
         raise RequestError(f"{os.fsdecode(target)}: no deleted file has this path or inode number")
-    return [_as_recovered(file) for file in found]
-
-
-def _as_recovered(file: DeletedFile) -> RecoveredFile:
-    """The record that `recover` would write, with the hash of the bytes."""
-    return {**manifest_record(file, None), "sha256": _hash_of(file)}
+    return [{**manifest_record(file, None), "sha256": _hash_of(file)} for file in found]
 
 
 def _hash_of(file: DeletedFile) -> str | None:

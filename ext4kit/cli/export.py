@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import shlex
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
-from ext4kit.cli.finding import deleted_files, search_options
+from ext4kit.cli.finding import Search, deleted_files, named, search_options
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, Command, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
 from ext4kit.export.summary import export_lines, export_record
 from ext4kit.fields import HashName
-from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.records import write_record
 
 _EXAMPLE = """\b
@@ -43,44 +40,29 @@ _HELP = {
 PARTS = ("live", "deleted", "events", "findings")
 
 
-class _Hashes(click.ParamType[tuple[str, ...]]):
-    """Names of hashes, separated by commas."""
-
-    name = "hashes"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = {one.strip().lower() for one in str(value).split(",")}
-        unknown = names - set(HASHES)
-        if unknown:
-            self.fail(f"{min(unknown)!r} is none of {', '.join(HASHES)}", param, ctx)
-        return tuple(name for name in HASHES if name in names)
+def _hashes(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> tuple[HashName, ...]:
+    names = named(context, option, value.lower(), list(HASHES)) if value is not None else ()
+    return tuple(name for name in HASHES if name in names)
 
 
-def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command one option per format, packed into `targets`."""
+def _target(_context: click.Context, option: click.Parameter, value: str | None) -> Target | None:
+    path = Path(value) if value and value != "-" else None
+    return Target((option.name or "").replace("_", "-"), path) if value else None
 
-    @functools.wraps(function)
-    def packed(*arguments: Any, **values: Any) -> Any:
-        given = ((name, values.pop(name.replace("-", "_"))) for name in _HELP)
-        targets = [
-            Target(name, None if path == "-" else Path(path)) for name, path in given if path
-        ]
-        return function(*arguments, targets=targets, **values)
 
-    wrapped: Callable[..., Any] = packed
+def _formats(function: Command) -> Command:
+    """Give a command one option per format."""
     for name, text in reversed(_HELP.items()):
-        wrapped = click.option(f"--{name}", metavar="FILE", help=text)(wrapped)
-    return wrapped
+        function = click.option(f"--{name}", callback=_target, metavar="FILE", help=text)(function)
+    return function
 
 
 @click.command("export", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
 @_formats
-@click.option("--hash", "hashes", type=_Hashes(), default=(), metavar="LIST",
+@click.option("--hash", "hashes", callback=_hashes, metavar="LIST",
               help="Hash the contents: md5, sha1, sha256, separated by commas.")  # fmt: skip
 @click.option(
     "--fractions", is_flag=True, help="Write times in the bodyfile with nine decimal places."
@@ -91,14 +73,12 @@ def _formats(function: Callable[..., Any]) -> Callable[..., Any]:
 @custody
 def command(
     options: CommonOptions,
-    targets: list[Target],
     hashes: tuple[HashName, ...],
     fractions: bool,
     left_out: tuple[str, ...],
-    versions: bool,
-    sources: frozenset[SearchSource],
-    least: str,
+    search: Search,
     custody: Custody,
+    **given: Target | None,
 ) -> None:
     """Write the live and deleted files of IMAGE in formats of other tools.
 
@@ -108,7 +88,8 @@ def command(
 
     With --lost: all files of the file system that this one overwrote, as deleted files.
     """
-    _check(targets, options.json or custody.verify)
+    targets = [each for name in _HELP if (each := given[name.replace("-", "_")])]
+    _check(targets, options.json or custody.verify_evidence)
     with opened(options) as session:
         for target in targets:
             if target.path is not None:
@@ -126,8 +107,8 @@ def command(
                 hashes=hashes,
                 fractions=fractions,
             )
-            with exporting(subject, targets, versions, session.evidence_files) as export:
-                _fill(export, session, parts, (sources, least))
+            with exporting(subject, targets, search.versions, session.evidence_files) as export:
+                _fill(export, session, parts, search)
             _tell(export, targets, options)
 
 
@@ -154,16 +135,16 @@ def _check(targets: list[Target], prints: bool) -> None:
         raise RequestError("two formats cannot be written to the same file")
 
 
-def _fill(
-    export: Export, session: Session, parts: set[str], searched: tuple[frozenset[SearchSource], str]
-) -> None:
+def _fill(export: Export, session: Session, parts: set[str], search: Search) -> None:
     """Write all parts one after the other, so that only one of them is in memory at a time."""
     quiet = session.options.quiet
     if "live" in parts:
         with progress(quiet, "exporting files") as show:
             export.live(show)
     if "deleted" in parts:
-        _fill_gone(export, session, searched)
+        deleted = deleted_files(session, replace(search, versions=export.wants_versions))
+        with progress(quiet, "exporting deleted files") as show:
+            export.gone(deleted.files, show)
     if "events" in parts and export.wants_events:
         from ext4kit.timeline import build_timeline
 
@@ -176,14 +157,6 @@ def _fill(
         with progress(quiet, "checking"):
             result = verify(session.fs) if "findings" in parts else None
         export.findings(result, [problem for each in session.problems for problem in each])
-
-
-def _fill_gone(
-    export: Export, session: Session, searched: tuple[frozenset[SearchSource], str]
-) -> None:
-    deleted = deleted_files(session, export.wants_versions, *searched)
-    with progress(session.options.quiet, "exporting deleted files") as show:
-        export.gone(deleted.files, show)
 
 
 def _tell(export: Export, targets: list[Target], options: CommonOptions) -> None:

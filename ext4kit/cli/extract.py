@@ -11,9 +11,8 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, output_option, shared, show
 from ext4kit.output.extraction import extract, extraction_lines, extraction_record
-from ext4kit.report.records import write_record
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
 
@@ -28,9 +27,7 @@ Examples:
 @click.command("extract", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("-o", "--output", "out", required=True, metavar="OUT",
-              type=click.Path(path_type=Path),
-              help="Write into this new or empty folder.")  # fmt: skip
+@output_option
 @custody
 def command(options: CommonOptions, targets: tuple[str, ...], out: Path, custody: Custody) -> None:
     """Copy live files and trees from IMAGE into OUT.
@@ -49,11 +46,9 @@ def command(options: CommonOptions, targets: tuple[str, ...], out: Path, custody
         evidence = check_output(out, session)
         names = [os.fsencode(one) for one in targets]
         with keeping(custody, session, out) as case:
-            with progress(options.quiet, "extracting") as show:
-                result = extract(session.fs, names, out, evidence, show)
+            with progress(options.quiet, "extracting") as tell:
+                result = extract(session.fs, names, out, evidence, tell)
             case.counts = asdict(result)
             where = printable_text(str(out))
-            if options.json:
-                write_record(extraction_record(result, where))
-            else:
-                click.echo("\n".join(extraction_lines(result, where, human_size(result.bytes))))
+            lines = extraction_lines(result, where, human_size(result.bytes))
+            show(options, [extraction_record(result, where)], lines)

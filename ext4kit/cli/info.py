@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
 from ext4kit.report.info import info_lines, info_records
-from ext4kit.report.records import write_lines, write_record, write_records
 
 _EXAMPLE = """\b
 Example:
@@ -32,10 +31,8 @@ def command(options: CommonOptions, groups: bool) -> None:
     with opened(options, replay=False) as session:
         if options.lost:
             _show_lost(session)
-        elif options.json:
-            write_records(info_records(session.fs, groups))
         else:
-            write_lines(info_lines(session.fs, groups))
+            show(options, info_records(session.fs, groups), info_lines(session.fs, groups))
 
 
 def _show_lost(session: Session) -> None:
@@ -43,7 +40,4 @@ def _show_lost(session: Session) -> None:
     from ext4kit.report.lost import lost_lines, lost_record
 
     assert isinstance(session.fs, LostFileSystem)
-    if session.options.json:
-        write_record(lost_record(session.fs))
-    else:
-        click.echo("\n".join(lost_lines(session.fs)))
+    show(session.options, [lost_record(session.fs)], lost_lines(session.fs))

@@ -7,14 +7,12 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
-from ext4kit.cli.finding import deleted_files, search_options
+from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, output_option, shared, show
 from ext4kit.recovery import recover
-from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.deleted import recovery_lines, recovery_record, salvage_counts
-from ext4kit.report.records import write_record
 from ext4kit.report.safe import printable_text
 
 _EXAMPLE = """\b
@@ -27,19 +25,10 @@ Examples:
 
 @click.command("recover", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
-@click.option("-o", "--output", "out", required=True, metavar="OUT",
-              type=click.Path(path_type=Path),
-              help="Write into this new or empty folder.")  # fmt: skip
+@output_option
 @search_options
 @custody
-def command(
-    options: CommonOptions,
-    out: Path,
-    versions: bool,
-    sources: frozenset[SearchSource],
-    least: str,
-    custody: Custody,
-) -> None:
+def command(options: CommonOptions, out: Path, search: Search, custody: Custody) -> None:
     """Recover the deleted files of IMAGE into OUT.
 
     \b
@@ -53,13 +42,10 @@ def command(
     with opened(options) as session:
         evidence = check_output(out, session)
         with keeping(custody, session, out) as case:
-            deleted = deleted_files(session, versions, sources, least)
-            with progress(options.quiet, "recovering") as show:
-                salvage = recover(deleted, out, show, evidence)
+            deleted = deleted_files(session, search)
+            with progress(options.quiet, "recovering") as tell:
+                salvage = recover(deleted, out, tell, evidence)
             where = printable_text(str(out))
             case.counts = salvage_counts(salvage)
-            if options.json:
-                write_record(recovery_record(salvage, where))
-            else:
-                click.echo("\n".join(recovery_lines(salvage, where)))
+            show(options, [recovery_record(salvage, where)], recovery_lines(salvage, where))
         session.is_incomplete = bool(salvage.incomplete)

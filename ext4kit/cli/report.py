@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ext4kit import __version__
-from ext4kit.cli.finding import sources_option
+from ext4kit.cli.finding import has_former, sources_option
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
@@ -71,7 +71,6 @@ def _case(session: Session, extent: TriageOptions) -> TriageReport:
     """Collect the facts."""
     quiet = session.options.quiet
     summary = triage(session.fs, extent, lambda title: progress(quiet, title))
-    was_another = _was_another(session)
     problems = [problem for each in session.problems for problem in each]
     return TriageReport(
         evidence=session.image.evidence,
@@ -82,14 +81,8 @@ def _case(session: Session, extent: TriageOptions) -> TriageReport:
         command=shlex.join(["ext4kit", *sys.argv[1:]]),
         made=time.time_ns(),
         version=__version__,
-        was_another=was_another,
+        was_another=has_former(session),
     )
-
-
-def _was_another(session: Session) -> bool:
-    from ext4kit.lost.quick_check import has_former_file_system
-
-    return has_former_file_system(session.fs, session.volume.facts.source)
 
 
 def _show(case: TriageReport, options: CommonOptions, html: Path | None) -> None:

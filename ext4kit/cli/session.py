@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -27,15 +27,24 @@ from ext4kit.evidence.containers import open_source
 from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.signatures import UNKNOWN, identify
 from ext4kit.evidence.source import Source, Window
+from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.opening import Image, ImageVolume, open_image
 from ext4kit.problems import Problem, Problems, Severity
-from ext4kit.report.records import problem_lines, problem_record, write_record
+from ext4kit.report.records import (
+    problem_lines,
+    problem_record,
+    write_lines,
+    write_record,
+    write_records,
+)
 
 _MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
 _HINT_BYTES = 4 << 30  # maximum data to search for superblocks when an image is rejected
 _MAY_HOLD = (UNKNOWN, "lvm2", "linux_raid")  # kinds that may contain an undetected file system
 CONTEXT = {"help_option_names": ["-h", "--help"]}
+Command = Callable[..., object]
+Decorator = Callable[[Command], Command]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +60,15 @@ class CommonOptions:
     json: bool = False
     quiet: bool = False
     as_of: int | None = None
-    lost: int | None = None
+    has_lost: bool = False
+    lost_number: int | None = None
     password_files: tuple[Path, ...] = ()
     key_files: tuple[Path, ...] = ()
+
+    @property
+    def lost(self) -> int:
+        """Number of the requested lost file system, 0 for none."""
+        return self.lost_number or int(self.has_lost)
 
 
 @dataclass(slots=True)
@@ -82,74 +97,73 @@ class Session:
         return (*self.image.evidence.files, *((journal,) if journal else ()))
 
 
+def _negated(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
+    return not value
+
+
+_PATH = click.Path(path_type=Path)
 _CHOICES = (
-    click.option(
-        "--volume",
-        type=click.IntRange(0),
-        metavar="N",
-        help="Number of the volume, as `volumes` lists it.",
-    ),
-    click.option(
-        "--offset",
-        type=click.IntRange(0),
-        metavar="BYTES",
-        help="Byte at which the file system starts; no partition table is read.",
-    ),
-    click.option("--no-replay", is_flag=True, help="Do not overlay the unreplayed journal."),
-    click.option(
-        "--superblock",
-        type=click.IntRange(0),
-        metavar="N",
-        help="Read the superblock copy at this block.",
-    ),
-    click.option(
-        "--journal",
-        type=click.Path(path_type=Path),
-        metavar="PATH",
-        help="Image of the external journal device.",
-    ),
-)
-_AS_OF = click.option(
-    "--as-of",
-    type=click.IntRange(0),
-    metavar="TRANSACTION",
-    help="Show the state after this transaction, as recorded in the journal.",
-)
+    click.option("--volume", type=click.IntRange(0), metavar="N",
+                 help="Number of the volume, as `volumes` lists it."),
+    click.option("--offset", type=click.IntRange(0), metavar="BYTES",
+                 help="Byte at which the file system starts; no partition table is read."),
+    click.option("--no-replay", "replay", is_flag=True, callback=_negated,
+                 help="Do not overlay the unreplayed journal."),
+    click.option("--superblock", type=click.IntRange(0), metavar="N",
+                 help="Read the superblock copy at this block."),
+    click.option("--journal", type=_PATH, metavar="PATH",
+                 help="Image of the external journal device."),
+)  # fmt: skip
+_AS_OF = (
+    click.option("--as-of", type=click.IntRange(0), metavar="TRANSACTION",
+                 help="Show the state after this transaction, as recorded in the journal."),
+)  # fmt: skip
 _LOST = (
-    click.option("--lost", is_flag=True, help="Read the file system that this one overwrote."),
-    click.option(
-        "--lost-number",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Select the Nth lost file system; 1 is the most complete one.",
-    ),
-)
+    click.option("--lost", "has_lost", is_flag=True,
+                 help="Read the file system that this one overwrote."),
+    click.option("--lost-number", type=click.IntRange(1), metavar="N",
+                 help="Select the Nth lost file system; 1 is the most complete one."),
+)  # fmt: skip
 _KEYS = (
-    click.option(
-        "--password-file",
-        "password_files",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        metavar="FILE",
-        help="Read the passphrase for encrypted volumes from the first line of FILE.",
-    ),
-    click.option(
-        "--key-file",
-        "key_files",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        metavar="FILE",
-        help="Unlock encrypted volumes with the bytes of FILE.",
-    ),
-)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Write JSON lines to standard output.")
+    click.option("--password-file", "password_files", type=_PATH, multiple=True, metavar="FILE",
+                 help="Read the passphrase for encrypted volumes from the first line of FILE."),
+    click.option("--key-file", "key_files", type=_PATH, multiple=True, metavar="FILE",
+                 help="Unlock encrypted volumes with the bytes of FILE."),
+)  # fmt: skip
+_JSON = (click.option("--json", is_flag=True, help="Write JSON lines to standard output."),)
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress.")
+output_option = click.option("-o", "--output", "out", required=True, metavar="OUT", type=_PATH,
+                             help="Write into this new or empty folder.")  # fmt: skip
+
+
+def packed(kind: type, name: str, options: Sequence[Decorator]) -> Decorator:
+    """A decorator that gives a command options, packed into one argument.
+
+    Args:
+        kind: a dataclass; the options have the names of its fields.
+        name: of the argument.
+        options: in the order of the help.
+    """
+    names = [each.name for each in dataclasses.fields(kind)]
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def command(*arguments: object, **values: object) -> object:
+            given = {each: values.pop(each) for each in names if each in values}
+            return function(*arguments, **{name: kind(**given)}, **values)
+
+        wrapped: Command = command
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return decorate
 
 
 def shared(
     choices: bool = True, json: bool = True, as_of: bool = False, lost: bool = False
-) -> Callable[[Callable[..., Any]], Any]:
-    """Give a command the shared options, packed into `CommonOptions` as its first argument.
+) -> Decorator:
+    """Give a command the shared options, packed into its argument `options`.
 
     Args:
         choices: offer the options that select a file system in the image.
@@ -157,45 +171,18 @@ def shared(
         as_of: offer `--as-of`.
         lost: offer `--lost`.
     """
-    offered = (
-        (_AS_OF, as_of),
-        *((option, lost) for option in _LOST),
-        *((option, True) for option in _KEYS),
-        (_JSON, json),
-        (_QUIET, True),
-    )
-    extra = (*(_CHOICES if choices else ()), *(option for option, given in offered if given))
-
-    def decorate(function: Callable[..., Any]) -> Any:
-        @functools.wraps(function)
-        def packed(image: Path, **values: Any) -> Any:
-            return function(_pack(image, values), **values)
-
-        wrapped: Any = packed
-        for option in reversed(extra):
-            wrapped = option(wrapped)
-        return click.argument("image", type=click.Path(path_type=Path))(wrapped)
-
-    return decorate
+    offered = ((_CHOICES, choices), (_AS_OF, as_of), (_LOST, lost), (_KEYS, True), (_JSON, json))
+    options = [option for group, is_offered in offered if is_offered for option in group]
+    image = click.argument("image", type=_PATH)
+    return packed(CommonOptions, "options", [image, *options, _QUIET])
 
 
-def _pack(image: Path, values: dict[str, Any]) -> CommonOptions:
-    """The shared options, removed from a command's values."""
-    lost, number = values.pop("lost", False), values.pop("lost_number", None)
-    return CommonOptions(
-        image=image,
-        volume=values.pop("volume", None),
-        offset=values.pop("offset", None),
-        replay=not values.pop("no_replay", False),
-        superblock=values.pop("superblock", None),
-        journal=values.pop("journal", None),
-        json=values.pop("as_json", False),
-        quiet=values.pop("quiet", False),
-        as_of=values.pop("as_of", None),
-        lost=number or (1 if lost else None),
-        password_files=values.pop("password_files", ()),
-        key_files=values.pop("key_files", ()),
-    )
+def show(options: CommonOptions, records: Iterable[Record], lines: Iterable[str]) -> None:
+    """Print a result: in JSON as records, else as lines."""
+    if options.json:
+        write_records(records)
+    else:
+        write_lines(lines)
 
 
 @contextmanager
@@ -233,8 +220,8 @@ def opened(options: CommonOptions, replay: bool | None = None) -> Iterator[Sessi
 def _tell_all(session: Session) -> int:
     """Report all problems and the unreadable part of the image. Returns the number of errors."""
     errors = tell(session.problems, session.options)
-    table: Any = unreadable_ranges(session.image.evidence.source) if errors else ()
-    if len(table):
+    table = unreadable_ranges(session.image.evidence.source)
+    if errors and len(table):
         lost = int((table[:, 1] - table[:, 0]).sum())
         where = "one range" if len(table) == 1 else f"{len(table):,} ranges"
         click.echo(f"ext4kit: {lost:,} bytes of the image are unreadable, in {where}", err=True)
@@ -394,7 +381,7 @@ def _lost(
         present = None
     with progress(options.quiet, "searching for a lost file system") as show:
         found = find_lost(volume.facts.source, present, show)
-    where, wanted = f"{options.image}: volume {volume.facts.index}", options.lost or 1
+    where, wanted = f"{options.image}: volume {volume.facts.index}", options.lost
     if not found:
         elsewhere = "" if present else _elsewhere(image, options)
         raise RequestError(f"{where}: no traces of an earlier file system{elsewhere}")

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
 from ext4kit.errors import AccessError
 from ext4kit.report.inode_facts import inode_lines, inode_record, unknown_lines, unknown_record
 from ext4kit.report.records import write_record
@@ -36,19 +36,16 @@ def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
 
 
 def _show(session: Session, target: bytes) -> None:
-    fs, as_json = session.fs, session.options.json
+    fs, options = session.fs, session.options
     try:
         inode = fs.inode(fs.lookup(target))
     except AccessError as error:
         if fs.as_of is None:
             raise
         fs.problems.add(os.fsdecode(target), str(error))
-        if as_json:
-            write_record(unknown_record(target, str(error)))
-        else:
-            click.echo("\n".join(unknown_lines(target, str(error))))
+        show(options, [unknown_record(target, str(error))], unknown_lines(target, str(error)))
         return
-    if as_json:
+    if options.json:
         write_record(inode_record(fs, inode, target))
     else:
         click.echo("\n".join(inode_lines(fs, inode, target)))

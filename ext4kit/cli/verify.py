@@ -6,8 +6,7 @@ import click
 
 from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
-from ext4kit.report.records import write_records
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
 from ext4kit.report.verify import verify_lines, verify_records
 from ext4kit.verify import verify
 
@@ -33,8 +32,4 @@ def command(options: CommonOptions) -> None:
         with progress(options.quiet, "checking"):
             result = verify(session.fs)
         session.is_incomplete = not result.is_clean
-        if options.json:
-            write_records(verify_records(result))
-            return
-        for line in verify_lines(result):
-            click.echo(line)
+        show(options, verify_records(result), verify_lines(result))

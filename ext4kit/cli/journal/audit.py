@@ -7,9 +7,8 @@ import click
 from ext4kit.audit import audit
 from ext4kit.cli.journal.logs import need_journal
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
 from ext4kit.report.journal_audit import audit_lines, audit_records, verdict_lines, verdict_records
-from ext4kit.report.records import write_records
 
 _EXAMPLE = """\b
 Examples:
@@ -33,12 +32,6 @@ def command(options: CommonOptions, every: bool) -> None:
         with progress(options.quiet, "checking the journal"):
             result = audit(session.fs)
         session.is_incomplete = not result.is_sound
-        if options.json:
-            if every:
-                write_records(verdict_records(result))
-            write_records(audit_records(session.fs, result))
-            return
-        for line in verdict_lines(result) if every else ():
-            click.echo(line)
-        for line in audit_lines(session.fs, result):
-            click.echo(line)
+        if every:
+            show(options, verdict_records(result), verdict_lines(result))
+        show(options, audit_records(session.fs, result), audit_lines(session.fs, result))

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from ext4kit.as_of import AsOfFileSystem
+from ext4kit.cli.journal.logs import opened_log
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import OutputError, RequestError
@@ -29,7 +30,6 @@ from ext4kit.journal.versions import (
     inode_reader,
     reader_for_block,
 )
-from ext4kit.parsers.features import Compat
 from ext4kit.report.journal_history import BlockTarget, InodeTarget, history_lines, history_records
 from ext4kit.report.records import write_records
 
@@ -94,9 +94,10 @@ def command(
             "--raw needs --transaction and the reverse; --entries needs a TARGET alone"
         )
     with opened(options) as session:
-        now, log = _log(session)
+        fs = session.fs
+        now = fs.moment.present if isinstance(fs, AsOfFileSystem) else fs
+        log = fs.moment.log if isinstance(fs, AsOfFileSystem) else opened_log(session)
         if log is None:
-            session.is_incomplete = True
             return
         history = _block(now, log, block) if target is None else _inode(session, now, log, target)
         if raw is not None:
@@ -115,16 +116,6 @@ def _show(options: CommonOptions, history: _History) -> None:
         write_records(history_records(found, history.target))
     else:
         sys.stdout.writelines(f"{line}\n" for line in history_lines(found))
-
-
-def _log(session: Session) -> tuple[FileSystem, Log | None]:
-    """(the present file system, its journal or None with a problem that gives the reason)."""
-    fs = session.fs
-    if isinstance(fs, AsOfFileSystem):
-        return fs.moment.present, fs.moment.log
-    if Compat.HAS_JOURNAL not in fs.superblock.features:
-        raise RequestError(f"{session.options.image}: the file system has no journal")
-    return fs, Log.open(fs)
 
 
 def _block(now: FileSystem, log: Log, block: int | None) -> _History:

@@ -6,9 +6,8 @@ import click
 
 from ext4kit.cli.journal.logs import opened_log
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
 from ext4kit.report.journal_list import transaction_lines, transaction_records
-from ext4kit.report.records import write_records
 
 _EXAMPLE = """\b
 Examples:
@@ -37,8 +36,4 @@ def command(options: CommonOptions) -> None:
             log = opened_log(session)
         if log is None:
             return
-        if options.json:
-            write_records(transaction_records(session.fs, log))
-            return
-        for line in transaction_lines(session.fs, log):
-            click.echo(line)
+        show(options, transaction_records(session.fs, log), transaction_lines(session.fs, log))
