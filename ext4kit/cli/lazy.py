@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -15,17 +15,13 @@ if TYPE_CHECKING:
 class LazyGroup(click.Group):
     """A group that knows only the names and summaries of its commands.
 
-    Args:
+    Attributes:
         package: the package whose modules have the names of the commands and define `command`.
         summaries: name and summary of each command, in the order of a typical examination.
     """
 
-    def __init__(
-        self, *args: Any, package: str = "", summaries: Mapping[str, str], **settings: Any
-    ) -> None:
-        super().__init__(*args, **settings)
-        self.package = package
-        self.summaries = summaries
+    package: ClassVar[str]
+    summaries: ClassVar[Mapping[str, str]]
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The names in the order of a typical examination."""

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -43,7 +43,10 @@ COMMANDS = {
 class _Program(LazyGroup):
     """All commands, and the common work around each of them."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    package = "ext4kit.cli"
+    summaries = COMMANDS
+
+    def invoke(self, ctx: click.Context) -> object:
         """Run a command; an interrupt ends it as click's own exception, for which click is silent.
 
         Raises:
@@ -59,8 +62,6 @@ class _Program(LazyGroup):
 
 @click.group(
     cls=_Program,
-    package="ext4kit.cli",
-    summaries=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="`ext4kit COMMAND --help` shows examples. Exit codes: 0 done; 1 the result is bad or "
     "incomplete; 2 usage; 3 the evidence cannot be opened or is not ext2/3/4.",
@@ -106,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
         The exit code. Nothing is raised; every error is one line on stderr.
     """
     try:
-        code: Any = program.main(
+        code: object = program.main(
             args=list(arguments), prog_name="ext4kit", standalone_mode=False, obj=tuple(arguments)
         )
         sys.stdout.flush()
