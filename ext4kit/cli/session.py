@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import click
@@ -144,7 +143,7 @@ def packed(kind: type, name: str, options: Sequence[Decorator]) -> Decorator:
         name: of the argument.
         options: in the order of the help.
     """
-    names = [each.name for each in dataclasses.fields(kind)]
+    names = [each.name for each in fields(kind)]
 
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
@@ -275,20 +274,9 @@ def _image(options: CommonOptions) -> Image:
         source.close()
         raise RequestError(f"{options.image}: ends at byte {size:,}, before --offset")
     window = Window(source, options.offset, source.size - options.offset)
-    found = identify(window)
-    volume = Volume(
-        index=1,
-        offset=options.offset,
-        size=window.size,
-        kind=found.kind,
-        label=found.label,
-        uuid=found.uuid,
-        scheme="",
-        description="at the offset given",
-        source=window,
-        backup=found.backup,
-    )
-    evidence = Evidence(options.image, source, opened.files, (volume,), opened.problems)
+    volume = Volume.of(window, identify(window), "", "at the offset given")
+    evidence = Evidence(source, opened.files, problems=opened.problems)
+    evidence.volumes = (replace(volume, index=1),)
     return Image(evidence)
 
 

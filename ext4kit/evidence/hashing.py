@@ -1,31 +1,29 @@
 """MD5, SHA-1 and SHA-256 of evidence, computed in one pass.
 
-Each hash runs in a separate thread, because hashlib releases the GIL. A range inside another one
-is hashed from the same bytes, which are read once.
+The hashes of a chunk are computed in threads, because hashlib releases the GIL. A range inside
+another one is hashed from the same bytes, which are read once.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Queue
-from threading import Thread
-from typing import Any
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.raw import RawFile
-from ext4kit.evidence.source import Source, Window
+from ext4kit.evidence.source import Source
 from ext4kit.evidence.volume import Volume
 from ext4kit.fields import Digests
 
 ALGORITHMS = ("md5", "sha1", "sha256")
 _AT_ONCE = 2 << 20
-_WAITING = 8  # chunks that may wait for a hash
+_THREADS = len(ALGORITHMS)
 _SECTOR = 512
 _ZEROS = memoryview(bytes(_AT_ONCE))
 
@@ -68,19 +66,21 @@ def hash_evidence(
         volumes: hash the volumes too.
         progress: called with (bytes read, bytes in total).
     """
-    groups: dict[int, list[Volume]] = {id(evidence.source): []}
+    disk = evidence.source
+    sources: dict[int, Source] = {id(disk): disk}
+    groups: dict[int, list[Volume]] = {id(disk): []}
     for volume in evidence.volumes if volumes else ():
-        if not volume.source.size:  # the evidence has no byte of it
-            continue
-        groups.setdefault(id(volume.source.source), []).append(volume)
-    sources: dict[int, Source] = {id(each.source.source): each.source.source
-                                  for each in evidence.volumes}  # fmt: skip
-    sources[id(evidence.source)] = evidence.source
-    wanted = {key: [_range(each.source) for each in group] for key, group in groups.items()}
-    wanted[id(evidence.source)].append(range(evidence.source.size))
+        if volume.source.size:  # else the evidence has no byte of it
+            sources[id(volume.source.source)] = volume.source.source
+            groups.setdefault(id(volume.source.source), []).append(volume)
+    wanted = {
+        key: [range(each.source.offset, each.source.offset + each.source.size) for each in group]
+        for key, group in groups.items()
+    }
+    wanted[id(disk)].append(range(disk.size))
     tell = _Total(sum(map(_covered, wanted.values())), progress)
     found = {key: hash_ranges(sources[key], wanted[key], tell) for key in groups}
-    image = found[id(evidence.source)][-1]
+    image = found[id(disk)][-1]
     return image, {
         volume.index: hashes
         for key, group in groups.items()
@@ -106,11 +106,6 @@ def hash_files(paths: Sequence[Path], progress: Progress | None = None) -> dict[
     finally:
         for source in sources.values():
             source.close()
-
-
-def _range(window: Window) -> range:
-    """The range of a window in its source, limited to existing bytes."""
-    return range(window.offset, window.offset + window.size)
 
 
 def _covered(ranges: Sequence[range]) -> int:
@@ -142,64 +137,36 @@ def hash_ranges(
         ranges: byte ranges of the source.
         tell: called with the number of bytes of each chunk.
     """
-    distinct = {(each.start, each.stop): _Lanes(each) for each in ranges}
-    filled = [lanes for lanes in distinct.values() if lanes.range]
-    waiting = sorted(filled, key=lambda lanes: lanes.range.start)
-    active: list[_Lanes] = []
-    try:
-        for offset, data, lost in _pieces(source, waiting):
-            while waiting and waiting[0].range.start <= offset:
-                active.append(waiting.pop(0).begin())
-            for lanes in active:
-                lanes.put(offset, data, lost)
-            active = [lanes for lanes in active if not lanes.ended(offset + len(data))]
+    distinct = {(each.start, each.stop): _RangeHash(each) for each in ranges}
+    filled = [each for each in distinct.values() if each.range]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        running: list[Future[None]] = []
+        for offset, data, lost in _pieces(source, [each.range for each in filled]):
+            wait(running)  # each hash takes its chunks in order; the next one is read meanwhile
+            running = []
+            for each in filled:
+                if each.range.start <= offset < each.range.stop:
+                    running += [pool.submit(state.update, data) for state in each.states]
+                    if lost:
+                        where = offset - each.range.start
+                        _add(each.unreadable, Unreadable(where, len(data), lost))
             if tell is not None:
                 tell(len(data))
-    finally:
-        for lanes in active:
-            lanes.end()
     return [distinct[each.start, each.stop].hashes() for each in ranges]
 
 
-class _Lanes:
+class _RangeHash:
     """The hashes of one range in computation."""
 
     def __init__(self, wanted: range) -> None:
         self.range = wanted
-        self._lanes: tuple[_Lane, ...] = ()
-        self._digests = _by_name(_new(name).hexdigest() for name in ALGORITHMS)
-        self._unreadable: list[Unreadable] = []
-
-    def begin(self) -> _Lanes:
-        self._lanes = tuple(map(_Lane, ALGORITHMS))
-        return self
-
-    def put(self, offset: int, data: Any, lost: str) -> None:
-        """Add bytes of the range to its hashes."""
-        for lane in self._lanes:
-            lane.put(data)
-        if lost:
-            _add(self._unreadable, Unreadable(offset - self.range.start, len(data), lost))
-
-    def ended(self, offset: int) -> bool:
-        """Whether the range ends at the offset, where its hashes are complete."""
-        if offset < self.range.stop:
-            return False
-        self._digests = self.end()
-        return True
-
-    def end(self) -> Digests:
-        """Wait for the threads and return the digests."""
-        return _by_name(lane.digest() for lane in self._lanes)
+        self.states = [hashlib.new(name, usedforsecurity=False) for name in ALGORITHMS]
+        self.unreadable: list[Unreadable] = []
 
     def hashes(self) -> Hashes:
-        return Hashes(len(self.range), self._digests, tuple(self._unreadable))
-
-
-def _by_name(digests: Iterable[str]) -> Digests:
-    """Digests in the order of `ALGORITHMS`."""
-    md5, sha1, sha256 = digests
-    return {"md5": md5, "sha1": sha1, "sha256": sha256}
+        md5, sha1, sha256 = (state.hexdigest() for state in self.states)
+        digests: Digests = {"md5": md5, "sha1": sha1, "sha256": sha256}
+        return Hashes(len(self.range), digests, tuple(self.unreadable))
 
 
 def _add(found: list[Unreadable], more: Unreadable) -> None:
@@ -210,44 +177,14 @@ def _add(found: list[Unreadable], more: Unreadable) -> None:
     found.append(more)
 
 
-class _Lane:
-    """One hash, computed in a thread."""
-
-    def __init__(self, name: str) -> None:
-        self._hash = _new(name)
-        self._queue: Queue[Any] = Queue(_WAITING)
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while (data := self._queue.get()) is not None:
-            self._hash.update(data)
-
-    def put(self, data: Any) -> None:
-        """Queue more bytes for the hash."""
-        self._queue.put(data)
-
-    def digest(self) -> str:
-        """The hexadecimal digits of the hash; no more bytes can be added."""
-        if self._thread.is_alive():
-            self._queue.put(None)
-            self._thread.join()
-        return str(self._hash.hexdigest())
-
-
-def _new(name: str) -> Any:
-    return hashlib.new(name, usedforsecurity=False)
-
-
 # ------------------------------------------------------------------------------------ reading
 
 
-def _pieces(source: Source, lanes: Iterable[_Lanes]) -> Iterator[tuple[int, Any, str]]:
+def _pieces(source: Source, ranges: Sequence[range]) -> Iterator[tuple[int, memoryview, str]]:
     """(offset, bytes, why they were lost) of chunks from the first range's start to the last end.
 
     No chunk crosses the start or the end of a range.
     """
-    ranges = [each.range for each in lanes]
     if not ranges:
         return
     at, end = min(each.start for each in ranges), max(each.stop for each in ranges)
@@ -274,7 +211,7 @@ def _nearby_ranges(source: Source, at: int, end: int) -> Iterator[tuple[int, int
         yield at, end, False
 
 
-def _read(source: Source, offset: int, length: int) -> Iterator[tuple[int, Any, str]]:
+def _read(source: Source, offset: int, length: int) -> Iterator[tuple[int, memoryview, str]]:
     """The parts of a chunk, with zeros for unreadable ones."""
     try:
         yield offset, source.read(offset, length), ""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.types import Int64s
 
+_FAR = (1 << 63) - 1
 _MOST = 1 << 18  # ranges that are kept of one source
 
 
@@ -16,12 +19,12 @@ _MOST = 1 << 18  # ranges that are kept of one source
 class HasUnreadable(Protocol):
     """A source that may record unreadable ranges of its own."""
 
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """First byte and end of each range, int64 (n, 2), ascending and disjoint."""
         ...
 
 
-def unreadable_ranges(source: object) -> Any:
+def unreadable_ranges(source: object) -> Int64s:
     """The ranges of a source that are known to be lost: missing, damaged, or never acquired.
 
     Damage inside a container is known after the first attempt to read it.
@@ -29,17 +32,23 @@ def unreadable_ranges(source: object) -> Any:
     Returns:
         First byte and end of each range, int64 (n, 2), ascending and disjoint.
     """
-    return source.unreadable() if isinstance(source, HasUnreadable) else merge_ranges([])
+    return source.unreadable() if isinstance(source, HasUnreadable) else merge_ranges()
 
 
-def merge_ranges(ranges: Any) -> Any:
-    """Ranges in any order as int64 (n, 2), ascending; ranges that touch are merged."""
-    start, end = np.asarray(ranges, np.int64).reshape(-1, 2).T
+def merge_ranges(*tables: Int64s | Sequence[Sequence[int]], most: int = _FAR) -> Int64s:
+    """Ranges in any order as int64 (n, 2), ascending; ranges that touch are merged.
+
+    Args:
+        tables: (first byte, end) of each range.
+        most: end of the source, to which ranges are clipped.
+    """
+    ranges = [np.asarray(table, np.int64).reshape(-1, 2) for table in tables]
+    start, end = np.concatenate([np.empty((0, 2), np.int64), *ranges]).clip(max=most).T
     whole = Intervals.union(start, end - start)
     return np.stack([whole.start, whole.end], axis=1)
 
 
-def shift_ranges(ranges: Any, by: int, size: int) -> Any:
+def shift_ranges(ranges: Int64s, by: int, size: int) -> Int64s:
     """Ranges shifted by `by` bytes and clipped to a source of `size` bytes."""
     return merge_ranges(np.clip(ranges + by, 0, size))
 
@@ -69,6 +78,6 @@ class UnreadableRanges:
             return self._starts[at], self._ends[at]
         return None
 
-    def table(self) -> Any:
+    def table(self) -> Int64s:
         """First byte and end of each range, int64 (n, 2)."""
         return merge_ranges(list(zip(self._starts, self._ends, strict=True)))

@@ -15,13 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase, digits
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.source import check_range
 from ext4kit.problems import Problems
 
 if TYPE_CHECKING:
+    from ext4kit.arrays.types import Int64s
     from ext4kit.evidence.lost import UnreadableRanges
 
 _FOLIO = 4 << 20  # bytes at most that the kernel reads and caches together
@@ -198,11 +199,11 @@ class RawFile:
     def _loss(self, start: int, end: int) -> AccessError:
         return AccessError(f"{self.name}: bytes {start:,} to {end - 1:,} cannot be read")
 
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """The ranges that could not be read so far, int64 (n, 2): first byte, end."""
         from ext4kit.evidence.lost import merge_ranges
 
-        return merge_ranges([]) if self._lost is None else self._lost.table()
+        return merge_ranges() if self._lost is None else self._lost.table()
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
         """(descriptor of the file, the same byte offset); None for a device.
@@ -306,16 +307,12 @@ class SplitFile:
             yield self._parts[index].read(start - self._starts[index], stop - start)
             start, index = stop, index + 1
 
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """The ranges that could not be read so far, int64 (n, 2): first byte, end."""
-        import numpy as np
-
         from ext4kit.evidence.lost import merge_ranges
 
-        tables = [
-            part.unreadable() + at for part, at in zip(self._parts, self._starts, strict=False)
-        ]
-        return merge_ranges(np.concatenate(tables))
+        parts = zip(self._parts, self._starts, strict=False)
+        return merge_ranges(*(part.unreadable() + at for part, at in parts))
 
     def close(self) -> None:
         """Close every segment."""

@@ -6,7 +6,6 @@ This module is imported only to read a table, because loading the library delays
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pytsk3
 
@@ -126,7 +125,7 @@ def read_table(source: Source, sector: int = _SECTOR) -> PartitionTable | None:
     )
 
 
-def _open(image: _Image) -> Any:
+def _open(image: _Image) -> pytsk3.Volume_Info | None:
     """The table that TSK detects, or the first that it can read if there are several.
 
     A protective MBR alone means that the first GPT is damaged; the backup is read then.
@@ -141,19 +140,19 @@ def _open(image: _Image) -> Any:
     return next((each for each in opened if each is not None), found)
 
 
-def _volume_info(image: _Image, kind: Any) -> Any:
+def _volume_info(image: _Image, kind: int) -> pytsk3.Volume_Info | None:
     try:
         return pytsk3.Volume_Info(image, kind)
     except (OSError, RuntimeError):
         return None
 
 
-def _is_protective(info: Any) -> bool:
+def _is_protective(info: pytsk3.Volume_Info) -> bool:
     entries = _entries(info)
     return len(entries) == 1 and "(0xee)" in entries[0].description
 
 
-def _entries(info: Any) -> list[Entry]:
+def _entries(info: pytsk3.Volume_Info) -> list[Entry]:
     allocated = int(pytsk3.TSK_VS_PART_FLAG_ALLOC)
     return [
         Entry(int(each.start), int(each.len), _described(each))
@@ -162,11 +161,11 @@ def _entries(info: Any) -> list[Entry]:
     ]
 
 
-def _described(part: Any) -> str:
+def _described(part: pytsk3.TSK_VS_PART_INFO) -> str:
     return bytes(part.desc or b"").decode("utf-8", "backslashreplace")
 
 
-def _unread(info: Any) -> tuple[int, ...]:
+def _unread(info: pytsk3.Volume_Info) -> tuple[int, ...]:
     """Start sectors of extended partitions without a table at their start, from TSK."""
     meta = int(pytsk3.TSK_VS_PART_FLAG_META)
     found = [(int(each.start), _described(each)) for each in info if int(each.flags) == meta]

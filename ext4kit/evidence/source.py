@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ext4kit.errors import AccessError
+
+if TYPE_CHECKING:
+    from ext4kit.arrays.types import Int64s
 
 
 class Source(Protocol):
@@ -150,7 +153,7 @@ class Window:
         check_range(self, offset, length)
         return fileno_range(self.source, self._start + offset, length)
 
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """Ranges of the window known to be unreadable, int64 (n, 2): first byte, end."""
         from ext4kit.evidence.lost import shift_ranges, unreadable_ranges
 

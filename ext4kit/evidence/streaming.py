@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from ext4kit.arrays.types import UInt8s
 from ext4kit.errors import AccessError
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.evidence.source import Source
@@ -67,7 +68,7 @@ def stream(
                     progress(done, total)
 
 
-def read_with_zeros(source: Source, place: int, length: int) -> Any:
+def read_with_zeros(source: Source, place: int, length: int) -> UInt8s:
     """uint8 (length,) of a range, with zeros for unreadable sectors."""
     try:
         return np.frombuffer(source.read(place, length), np.uint8)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ext4kit.errors import AccessError, CorruptError, UnsupportedError
+from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
+from ext4kit.evidence.containers import open_source
+from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.partitions import Partition, find_partitions, looks_partitioned
+from ext4kit.evidence.raw import SplitFile
 from ext4kit.evidence.signatures import OWNERS_OF_FIRST_SECTOR, UNKNOWN, VolumeSignature, identify
 from ext4kit.evidence.source import Source, Window
 from ext4kit.evidence.volume import Volume
@@ -33,6 +38,39 @@ class _Node:
     depth: int = 0
     inner: list[_Node] = field(default_factory=list)
     state: str = ""
+
+
+def open_evidence(path: str | os.PathLike[str], phrases: Sequence[bytes] = ()) -> Evidence:
+    """Open an image in any supported container, or a block device, read-only.
+
+    Args:
+        path: a raw image, the first segment of a split image or a container, or a device.
+        phrases: passphrases and contents of key files, for encrypted volumes.
+
+    Raises:
+        AccessError: the path does not exist, is not accessible, is empty, or is something else
+            (a directory, a pipe, a character device); a segment is missing; or no passphrase
+            opens a volume.
+        UnsupportedError: the image uses an unsupported feature or needs an extra.
+    """
+    evidence = open_source(Path(path))
+    source = evidence.source
+    try:
+        if isinstance(source, SplitFile):
+            _check_pieces(source, evidence.problems)
+        evidence.volumes = find_volumes(source, phrases, evidence.problems)
+    except Ext4kitError:
+        evidence.close()
+        raise
+    return evidence
+
+
+def _check_pieces(source: SplitFile, problems: Problems) -> None:
+    """Report segments of unequal size: all but the last must be equal, else one is truncated."""
+    for path, size in zip(source.paths[1:-1], source.sizes[1:-1], strict=True):
+        if size != source.sizes[0]:
+            text = f"has {size:,} bytes, the first has {source.sizes[0]:,}: check the copies"
+            problems.add(f"piece {path.name}", text, Severity.WARNING)
 
 
 def find_volumes(
@@ -191,7 +229,7 @@ def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
     start: tuple[Volume, ...] = ()
     if signature.kind != UNKNOWN:
         start = _overlaid(source, whole, signature, problems)
-    return (*start, *(_partition_volume(source, each) for each in found))
+    return (*start, *(_volume(source, each) for each in found))
 
 
 def _overlaid(
@@ -212,23 +250,9 @@ def _overlaid(
     return (_volume(source, whole, signature),)
 
 
-def _volume(source: Source, part: Partition, signature: VolumeSignature) -> Volume:
-    return Volume(
-        index=0,
-        offset=part.offset,
-        size=part.size,
-        kind=signature.kind,
-        label=signature.label,
-        uuid=signature.uuid,
-        scheme=part.scheme,
-        description=part.description,
-        source=Window(source, part.offset, part.size),
-        backup=signature.backup,
-    )
-
-
-def _partition_volume(source: Source, part: Partition) -> Volume:
-    return _volume(source, part, identify(Window(source, part.offset, part.size)))
+def _volume(source: Source, part: Partition, signature: VolumeSignature | None = None) -> Volume:
+    window = Window(source, part.offset, part.size)
+    return Volume.of(window, signature or identify(window), part.scheme, part.description)
 
 
 def _tell_missing(index: int, window: Window, problems: Problems) -> None:

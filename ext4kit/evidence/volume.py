@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
-from ext4kit.evidence.signatures import EXT_KINDS
+from ext4kit.evidence.signatures import EXT_KINDS, VolumeSignature
 from ext4kit.evidence.source import Window
 from ext4kit.fields import VolumeFacts
 
@@ -39,6 +40,22 @@ class Volume:
     source: Window
     backup: bool = False
     parent: int = 0
+
+    @classmethod
+    def of(cls, window: Window, signature: VolumeSignature, scheme: str, description: str) -> Self:
+        """The volume in a range of a source; its number is not known yet."""
+        return cls(
+            index=0,
+            offset=window.offset,
+            size=window.size + window.missing,
+            kind=signature.kind,
+            label=signature.label,
+            uuid=signature.uuid,
+            scheme=scheme,
+            description=description,
+            source=window,
+            backup=signature.backup,
+        )
 
     @property
     def is_ext(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
-from ext4kit.evidence.containers.opened import Opened
+from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.raw import RawFile, SplitFile, open_raw
 from ext4kit.evidence.signatures import first_sector_kind
 from ext4kit.evidence.source import Source, Window, peek
@@ -16,14 +16,12 @@ from ext4kit.problems import Problems, Severity
 if TYPE_CHECKING:
     from ext4kit.parsers.qcow2 import Qcow2Header
 
-__all__ = ["Opened", "open_source"]
-
 _FOOTER = 512  # of a VHD
 _VHD_FIXED = 2
 _DEPTH = 32  # of chains of backing files
 
 
-def open_source(path: Path) -> Opened:
+def open_source(path: Path) -> Evidence:
     """The bytes of a device, or of the disk in a file of any supported container format.
 
     Raises:
@@ -33,12 +31,12 @@ def open_source(path: Path) -> Opened:
     return _open(path, ())
 
 
-def _open(path: Path, above: tuple[Path, ...]) -> Opened:
+def _open(path: Path, above: tuple[Path, ...]) -> Evidence:
     raw = open_raw(path)
     if isinstance(raw, SplitFile):
-        return Opened(raw, raw.paths, "split raw", problems=raw.problems)
+        return Evidence(raw, raw.paths, "split raw", problems=raw.problems)
     if not raw.is_regular:
-        return Opened(raw, raw.paths, "device", problems=raw.problems)
+        return Evidence(raw, raw.paths, "device", problems=raw.problems)
     kind = first_sector_kind(raw)
     if kind == "qcow2":
         return _qcow2(path, raw, above)
@@ -50,11 +48,11 @@ def _open(path: Path, above: tuple[Path, ...]) -> Opened:
         return opener()
     if _is_fixed_vhd(raw):
         disk = Window(raw, 0, raw.size - _FOOTER, owns=True)
-        return Opened(disk, raw.paths, "vhd", problems=raw.problems)
-    return Opened(raw, raw.paths, "raw", problems=raw.problems)
+        return Evidence(disk, raw.paths, "vhd", problems=raw.problems)
+    return Evidence(raw, raw.paths, "raw", problems=raw.problems)
 
 
-def _opener(path: Path, kind: str) -> Callable[[], Opened] | None:
+def _opener(path: Path, kind: str) -> Callable[[], Evidence] | None:
     """The function that opens a container of this kind; its module is imported on demand."""
     if kind == "ewf":
         from ext4kit.evidence.containers.ewf import open_ewf
@@ -81,7 +79,7 @@ def _is_fixed_vhd(raw: Source) -> bool:
     return ~rest & 0xFFFFFFFF == int.from_bytes(footer[64:68], "big")
 
 
-def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Opened:
+def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Evidence:
     """A QCOW2 image and its chain of backing files."""
     from ext4kit.evidence.containers.qcow2 import Qcow2
 
@@ -99,7 +97,7 @@ def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Opened:
         problems.add(path.name, text, Severity.NOTE)
     files = (path, *(below.files if below else ()))
     source = Qcow2(path, raw, header, below.source if below else None, problems)
-    return Opened(source, files, "qcow2", problems=problems)
+    return Evidence(source, files, "qcow2", problems=problems)
 
 
 def _qcow2_header(path: Path, raw: RawFile) -> tuple[Qcow2Header, str]:
@@ -118,14 +116,14 @@ def _qcow2_header(path: Path, raw: RawFile) -> tuple[Qcow2Header, str]:
         raise UnsupportedError(f"{path}: {error}") from error
 
 
-def _backing(path: Path, name: str, above: tuple[Path, ...], problems: Problems) -> Opened:
+def _backing(path: Path, name: str, above: tuple[Path, ...], problems: Problems) -> Evidence:
     """The backing file of an image; its problems become those of the image."""
     from ext4kit.evidence.containers.beside import find_beside
 
     return _below(path, find_beside(path, name, "backing file"), above, problems)
 
 
-def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems) -> Opened:
+def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems) -> Evidence:
     """The next image of a chain; its problems become those of the first."""
     chain = (*above, path.resolve())
     if found.resolve() in chain or len(chain) > _DEPTH:
@@ -136,7 +134,7 @@ def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems)
     return below
 
 
-def _vhd(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Opened:
+def _vhd(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Evidence:
     """A dynamic or differencing VHD and its parent."""
     from ext4kit.evidence.containers import vhd
 
@@ -157,7 +155,7 @@ def _vhd(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Opened:
         if isinstance(error, CorruptError):
             raise AccessError(f"{path}: cannot be read: {error}") from error
         raise
-    return Opened(source, (path, *(below.files if below else ())), "vhd", problems=problems)
+    return Evidence(source, (path, *(below.files if below else ())), "vhd", problems=problems)
 
 
 def _parent(path: Path, names: tuple[str, ...], identifier: bytes) -> Path:

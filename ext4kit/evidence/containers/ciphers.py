@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import UInt64s
 from ext4kit.errors import UnsupportedError
 from ext4kit.evidence.containers.extras import extra
 
@@ -24,6 +24,7 @@ _POLYNOMIAL = np.uint64(0x87)
 _ONE, _TOP = np.uint64(1), np.uint64(63)
 
 Decrypt = Callable[[memoryview, int], memoryview]
+Vectors = Callable[[int, int], UInt64s]  # (number of the first sector, count)
 
 
 def make_decrypt(cipher: str, key: bytes, sector: int) -> Decrypt:
@@ -49,24 +50,24 @@ def make_decrypt(cipher: str, key: bytes, sector: int) -> Decrypt:
     return _cbc(key, _vectors(vector, key, sector), sector)
 
 
-def _ecb(key: bytes, encrypt: bool) -> Callable[[Any], bytes]:
+def _ecb(key: bytes, encrypt: bool) -> Callable[[bytes | memoryview], bytes]:
     """A function that runs AES without a chain; each call has a separate context."""
     cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305 -- the chains are ours
 
-    def run(data: Any) -> bytes:
+    def run(data: bytes | memoryview) -> bytes:
         context = cipher.encryptor() if encrypt else cipher.decryptor()
         return context.update(data) + context.finalize()
 
     return run
 
 
-def _vectors(kind: str, key: bytes, sector: int) -> Callable[[int, int], Any]:
-    """A function: (number of the first sector, count) -> initial vectors, uint64 (count, 2)."""
+def _vectors(kind: str, key: bytes, sector: int) -> Vectors:
+    """A function that gives the initial vectors of sectors, uint64 (count, 2)."""
     step = sector // UNIT
     wrap = np.uint64(0xFFFFFFFF if kind == "plain" else 0xFFFFFFFFFFFFFFFF)
     hide = _ecb(hashlib.sha256(key).digest(), encrypt=True) if kind.startswith("essiv") else None
 
-    def make(first: int, count: int) -> Any:
+    def make(first: int, count: int) -> UInt64s:
         numbers = np.zeros((count, 2), "<u8")
         numbers[:, 0] = np.uint64(first) + np.arange(count, dtype=np.uint64) * np.uint64(step)
         numbers[:, 0] &= wrap
@@ -77,7 +78,7 @@ def _vectors(kind: str, key: bytes, sector: int) -> Callable[[int, int], Any]:
     return make
 
 
-def _xts(key: bytes, tweak_key: bytes, vectors: Callable[[int, int], Any], sector: int) -> Decrypt:
+def _xts(key: bytes, tweak_key: bytes, vectors: Vectors, sector: int) -> Decrypt:
     """Decryption in XTS mode (IEEE 1619): a tweak masks each block before and after AES.
 
     The tweak doubles from block to block, in GF(2^128) with the least significant byte first.
@@ -101,7 +102,7 @@ def _xts(key: bytes, tweak_key: bytes, vectors: Callable[[int, int], Any], secto
     return run
 
 
-def _cbc(key: bytes, vectors: Callable[[int, int], Any], sector: int) -> Decrypt:
+def _cbc(key: bytes, vectors: Vectors, sector: int) -> Decrypt:
     decrypt = _ecb(key, encrypt=False)
     blocks = sector // _BLOCK
 

@@ -10,21 +10,19 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import AccessError, CorruptError
-from ext4kit.evidence.containers.opened import Opened
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
+from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.lost import merge_ranges
 from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.source import peek
 from ext4kit.parsers.ewf import (
     DIGEST,
-    MAGIC,
     SECTION,
     SEGMENT_HEADER,
     Geometry,
@@ -65,12 +63,12 @@ class Ewf(ChunkedSource):
         self,
         files: list[RawFile],
         geometry: Geometry,
-        starts: np.ndarray,
-        ends: np.ndarray,
-        packed: np.ndarray,
+        starts: Int64s,
+        ends: Int64s,
+        packed: Bools,
         firsts: list[int],
         problems: Problems,
-        unread: Any,
+        unread: Int64s,
     ) -> None:
         super().__init__(files[0].name, geometry.size, geometry.chunk, problems)
         self.sector_size = geometry.sector
@@ -84,12 +82,12 @@ class Ewf(ChunkedSource):
         for file in self._files:
             file.close()
 
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """(first byte, end) of ranges that are missing, were never acquired, or proved damaged."""
-        return merge_ranges(np.concatenate([self._missing, super().unreadable()]))
+        return merge_ranges(self._missing, super().unreadable())
 
     @cached_property
-    def _missing(self) -> Any:
+    def _missing(self) -> Int64s:
         """Ranges that no present segment holds, and ranges that were never acquired."""
         sizes = np.array([file.size for file in self._files])
         segment = np.searchsorted(self._firsts, np.arange(len(self._starts)), "right") - 1
@@ -97,7 +95,7 @@ class Ewf(ChunkedSource):
         chunks = np.flatnonzero((length <= 0) | (self._starts + length > sizes[segment]))
         cut = np.stack([chunks, chunks + 1], axis=1) * self._piece
         behind = [[len(self._starts) * self._piece, self.size]]
-        return np.minimum(merge_ranges(np.concatenate([self._unread, cut, behind])), self.size)
+        return merge_ranges(self._unread, cut, behind, most=self.size)
 
     @property
     def _most(self) -> int:
@@ -218,13 +216,13 @@ class _Reader:
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
         self.geometry: Geometry | None = None
-        self.starts: list[np.ndarray] = []
-        self.ends: list[np.ndarray] = []
-        self.packed: list[np.ndarray] = []
+        self.starts: list[Int64s] = []
+        self.ends: list[Int64s] = []
+        self.packed: list[Bools] = []
         self.chunks = 0
         self.facts: dict[str, str] = {}
         self.hashes: dict[str, str] = {}
-        self.unread: list[np.ndarray] = []
+        self.unread: list[Int64s] = []
         self.is_done = False
 
     def segment(self, file: RawFile) -> None:
@@ -239,7 +237,7 @@ class _Reader:
                 reader(_body(file, section), section)
 
     def _table(
-        self, file: RawFile, section: Section, second: Section | None, borders: np.ndarray
+        self, file: RawFile, section: Section, second: Section | None, borders: Int64s
     ) -> None:
         """Read a table of chunks, or the copy behind it if it is damaged."""
         where = Path(file.name).name
@@ -297,7 +295,7 @@ def _body(file: RawFile, section: Section) -> memoryview:
     return file.read(section.body, max(0, end - section.body))
 
 
-def open_ewf(path: Path) -> Opened:
+def open_ewf(path: Path) -> Evidence:
     """The media in the set of segments whose first file is `path`.
 
     Raises:
@@ -319,17 +317,15 @@ def open_ewf(path: Path) -> Opened:
         for file in files:
             file.close()
         raise AccessError(f"{path}: cannot be read as an EWF image: {error}") from error
-    return Opened(source, paths, "ewf", reader.facts, reader.hashes, problems)
+    return Evidence(source, paths, "ewf", reader.facts, reader.hashes, problems)
 
 
 def _made(files: list[RawFile], reader: _Reader, firsts: list[int]) -> Ewf:
     if reader.geometry is None:
         raise CorruptError("EWF image", None, "it does not say how large the media is")
-    empty = [np.empty(0, np.int64)]
-    starts, ends, packed = (
-        np.concatenate(list(chain(each or empty)))
-        for each in (reader.starts, reader.ends, reader.packed)
-    )
+    starts = np.concatenate([np.empty(0, np.int64), *reader.starts])
+    ends = np.concatenate([np.empty(0, np.int64), *reader.ends])
+    packed = np.concatenate([np.empty(0, bool), *reader.packed])
     _tell_missing(files, reader)
     geometry = reader.geometry
     unread = np.concatenate([np.empty((0, 2), np.int64), *reader.unread]).cumsum(axis=1)
@@ -346,6 +342,3 @@ def _tell_missing(files: list[RawFile], reader: _Reader) -> None:
     last = Path(files[-1].name).name
     why = f"{last} is cut off" if reader.is_done else f"the segments behind {last} are missing"
     reader.problems.add(f"image, bytes {have:,} to {size - 1:,}", why)
-
-
-__all__ = ["MAGIC", "find_segments", "open_ewf"]

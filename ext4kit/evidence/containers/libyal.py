@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.containers.beside import find_beside
-from ext4kit.evidence.containers.opened import Opened
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
+from ext4kit.evidence.evidence import Evidence
 from ext4kit.problems import Problems
 
+if TYPE_CHECKING:
+    import pyvmdk
+
+Result = TypeVar("Result")
 _PIECE = 64 << 10
 _AT_ONCE = 16 << 20
 _DEPTH = 32  # of chains of differencing images
@@ -75,7 +79,7 @@ def _plain(error: Exception) -> str:
     )
 
 
-def _opened(path: Path, action: Callable[..., Any], *arguments: Any) -> Any:
+def _opened(path: Path, action: Callable[..., Result], *arguments: object) -> Result:
     """Run an action of the library and convert its errors.
 
     Raises:
@@ -87,7 +91,7 @@ def _opened(path: Path, action: Callable[..., Any], *arguments: Any) -> Any:
         raise AccessError(f"{path}: cannot be opened: {_plain(error)}") from error
 
 
-def open_ex01(path: Path) -> Opened:
+def open_ex01(path: Path) -> Evidence:
     """An EWF 2 image (Ex01) in its segments.
 
     Raises:
@@ -103,10 +107,10 @@ def open_ex01(path: Path) -> Opened:
     hashes = {name.lower(): value for name, value in handle.get_hash_values().items()}
     facts = {name.replace("_", " "): value for name, value in handle.get_header_values().items()}
     source = LibrarySource(str(path), [handle], size, problems)
-    return Opened(source, tuple(map(Path, paths)), "ewf2", facts, hashes, problems)
+    return Evidence(source, tuple(map(Path, paths)), "ewf2", facts, hashes, problems)
 
 
-def open_vhdx(path: Path) -> Opened:
+def open_vhdx(path: Path) -> Evidence:
     """A VHDX, with its parents if it is a differencing disk.
 
     Raises:
@@ -117,7 +121,7 @@ def open_vhdx(path: Path) -> Opened:
     return _with_parents(path, "vhdx", pyvhdi.file, lambda _path, _handle: [])
 
 
-def open_vmdk(path: Path) -> Opened:
+def open_vmdk(path: Path) -> Evidence:
     """A VMDK: sparse in one file or split, flat, stream-optimised; with its parents.
 
     Raises:
@@ -133,7 +137,7 @@ def _with_parents(
     kind: str,
     make: Callable[[], Any],
     prepare: Callable[[Path, Any], list[Path]],
-) -> Opened:
+) -> Evidence:
     """An image and, if it holds only differences, its chain of parents.
 
     Args:
@@ -163,7 +167,7 @@ def _with_parents(
     problems = Problems()
     files = tuple(dict.fromkeys((*chain, *further)))
     source = LibrarySource(str(path), handles, int(handles[0].get_media_size()), problems)
-    return Opened(source, files, kind, problems=problems)
+    return Evidence(source, files, kind, problems=problems)
 
 
 def _parent(files: list[Path], name: str) -> Path:
@@ -178,7 +182,7 @@ def _parent(files: list[Path], name: str) -> Path:
     return found
 
 
-def _extents(path: Path, handle: Any) -> list[Path]:
+def _extents(path: Path, handle: pyvmdk.handle) -> list[Path]:
     """The files of a VMDK's extents, opened in its handle.
 
     A sparse image in one file records its original name, even if the file was renamed.

@@ -8,10 +8,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError, UnsupportedError
 from ext4kit.evidence.containers.ciphers import UNIT, Decrypt, make_decrypt
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
@@ -50,12 +48,12 @@ class LuksVolume(ChunkedSource):
         self._tweak = header.tweak
         self._kept = ChunkCache()
 
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """(first byte, end) of ranges known to be unreadable below, in whole chunks."""
-        table = np.concatenate([unreadable_ranges(self._payload), super().unreadable()])
+        table = merge_ranges(unreadable_ranges(self._payload), super().unreadable())
         table[:, 0] -= table[:, 0] % _PIECE
         table[:, 1] += -table[:, 1] % _PIECE
-        return np.minimum(merge_ranges(table), self.size)
+        return merge_ranges(table, most=self.size)
 
     def _load(self, index: int, wanted: int) -> memoryview:
         return self._kept.get(index, lambda at: self._plain(at * _PIECE, wanted))
@@ -133,10 +131,11 @@ def _derive(how: Derivation, phrase: bytes, length: int) -> bytes:
         return hashlib.pbkdf2_hmac(name, phrase, how.salt, how.iterations, length)
     from cryptography.hazmat.primitives.kdf import argon2
 
-    kinds: dict[str, Any] = {"argon2id": argon2.Argon2id, "argon2i": argon2.Argon2i}
-    if how.kind not in kinds:
+    if how.kind not in ("argon2id", "argon2i"):
         raise UnsupportedError(f"LUKS with keys derived by {how.kind}")
-    made = kinds[how.kind](
+    kind: type[argon2.Argon2id | argon2.Argon2i]
+    kind = argon2.Argon2id if how.kind == "argon2id" else argon2.Argon2i
+    made = kind(
         salt=how.salt,
         length=length,
         iterations=how.iterations,

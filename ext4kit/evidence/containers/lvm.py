@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError
 from ext4kit.evidence.lost import merge_ranges, shift_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, check_range, fileno_range, peek
@@ -109,16 +109,16 @@ class LogicalVolume:
         found = self._alone(offset, length)
         return fileno_range(found[0], found[1], length) if found else None
 
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """(first byte, end) of ranges on missing volumes, or unreadable in the present ones."""
         found = [_lost_of(run, column) for run in self._runs for column in range(len(run.places))]
-        return merge_ranges(np.concatenate([np.empty((0, 2), np.int64), *found]))
+        return merge_ranges(*found)
 
     def close(self) -> None:
         """Do nothing: the owner of the evidence below closes it."""
 
 
-def _lost_of(run: Run, column: int) -> Any:
+def _lost_of(run: Run, column: int) -> Int64s:
     """Unreadable ranges of a run on one of its sources, as ranges of the logical volume."""
     _, source, base = run.places[column]
     stripe, width = run.stripe, len(run.places)
@@ -138,7 +138,8 @@ def _lost_of(run: Run, column: int) -> Any:
     low = np.maximum(lost[which, 0], row * stripe)
     high = np.minimum(lost[which, 1], (row + 1) * stripe)
     shift = (row * (width - 1) + column) * stripe
-    return run.start + np.minimum(np.stack([low + shift, high + shift], axis=1), run.length)
+    ranges: Int64s = np.stack([low + shift, high + shift], axis=1)
+    return run.start + ranges.clip(max=run.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,21 +315,18 @@ class _Group:
 
     def _striped(self, part: Group, start: int, length: int) -> Run:
         stripes = _list(part, "stripes")
-        pairs = list(zip(stripes[::2], stripes[1::2], strict=False))
-        if not pairs or not all(self._fits(each) for each in pairs):
+        places = []
+        for name, extent in zip(stripes[::2], stripes[1::2], strict=False):
+            if name not in self.physical or not isinstance(extent, int) or extent < 0:
+                raise CorruptError("LVM", None, "its stripes are not described")
+            source, first = self.physical[str(name)]
+            places.append((str(name), source, first + extent * self.extent))
+        if not places:
             raise CorruptError("LVM", None, "its stripes are not described")
-        places = tuple(
-            (name, self.physical[name][0], self.physical[name][1] + extent * self.extent)
-            for name, extent in pairs
-        )
-        stripe = _number(part, "stripe_size") * SECTOR if len(pairs) > 1 else length
+        stripe = _number(part, "stripe_size") * SECTOR if len(places) > 1 else length
         if not stripe:
             raise CorruptError("LVM", None, "its stripes have no size")
-        return Run(start, length, stripe, places)
-
-    def _fits(self, pair: tuple[Any, Any]) -> bool:
-        name, extent = pair
-        return name in self.physical and isinstance(extent, int) and extent >= 0
+        return Run(start, length, stripe, tuple(places))
 
 
 def _needs_more(part: Group) -> str:
@@ -342,13 +340,13 @@ def _needs_more(part: Group) -> str:
     return f"a segment of type {kind} needs more than a map"
 
 
-def _sections(value: Any) -> list[tuple[str, Group]]:
+def _sections(value: object) -> list[tuple[str, Group]]:
     if not isinstance(value, dict):
         return []
     return [(name, each) for name, each in value.items() if isinstance(each, dict)]
 
 
-def _list(group: Group, name: str) -> list[Any]:
+def _list(group: Group, name: str) -> list[object]:
     value = group.get(name)
     return value if isinstance(value, list) else []
 

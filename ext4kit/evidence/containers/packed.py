@@ -14,24 +14,24 @@ import lzma
 import os
 import tempfile
 import zlib
+from collections.abc import Callable
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from ext4kit.errors import AccessError
-from ext4kit.evidence.containers.opened import Opened
+from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.raw import RawFile, bytes_on_disk
 from ext4kit.problems import Problems, Severity
 
 _AT_ONCE = 1 << 20
 _HOLE = 64 << 10
 _DAMAGE = (EOFError, lzma.LZMAError, zlib.error, ValueError)
+Opener = Callable[[Path], BufferedIOBase]
+_OPENERS: dict[str, Opener] = {"gzip": gzip.GzipFile, "xz": lzma.LZMAFile, "bzip2": bz2.BZ2File}
 
 
-_OPENERS: dict[str, Any] = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open}
-PACKED = frozenset(_OPENERS)
-
-
-def open_packed(path: Path, kind: str) -> Opened:
+def open_packed(path: Path, kind: str) -> Evidence:
     """The image in a gzip, xz or bzip2 file, decompressed into the directory of temporary files.
 
     Data before damage is kept, and the damage becomes a problem.
@@ -52,10 +52,10 @@ def open_packed(path: Path, kind: str) -> Opened:
     folder = tempfile.gettempdir()
     text = f"unpacked to a temporary file in {folder} ({held:,} bytes); once for each command"
     problems.add(f"{path.name}", text, Severity.NOTE)
-    return Opened(source, (path,), kind, problems=problems)
+    return Evidence(source, (path,), kind, problems=problems)
 
 
-def _unpack(path: Path, opener: Any, target: IO[bytes]) -> tuple[int, str]:
+def _unpack(path: Path, opener: Opener, target: IO[bytes]) -> tuple[int, str]:
     """Decompress up to the end or the first damage.
 
     Returns:
@@ -66,7 +66,7 @@ def _unpack(path: Path, opener: Any, target: IO[bytes]) -> tuple[int, str]:
     """
     size = 0
     try:
-        with opener(path, "rb") as packed:
+        with opener(path) as packed:
             while piece := _next(packed):
                 if isinstance(piece, str):
                     return _ended(target, size), piece
@@ -77,7 +77,7 @@ def _unpack(path: Path, opener: Any, target: IO[bytes]) -> tuple[int, str]:
     return _ended(target, size), ""
 
 
-def _next(packed: Any) -> bytes | str:
+def _next(packed: BufferedIOBase) -> bytes | str:
     """The next chunk; b"" at the end, a text that describes damage."""
     try:
         return bytes(packed.read1(_AT_ONCE))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
 
+import numpy as np
+
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import AccessError
-from ext4kit.evidence.lost import UnreadableRanges
-from ext4kit.evidence.source import check_range
+from ext4kit.evidence.lost import UnreadableRanges, unreadable_ranges
+from ext4kit.evidence.source import Source, check_range
 from ext4kit.problems import Problems
 
 CACHE_BYTES = 32 << 20
@@ -61,7 +63,7 @@ class ChunkedSource:
         self._lock = Lock()
         self._lost = UnreadableRanges()
 
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """The ranges known to be unreadable, int64 (n, 2): first byte, end."""
         return self._lost.table()
 
@@ -132,3 +134,56 @@ class ChunkedSource:
 
     def close(self) -> None:
         """Close the underlying file or library."""
+
+
+class LayeredSource(ChunkedSource):
+    """A source in chunks of a file; chunks that the file does not have are in a source below.
+
+    Args:
+        name, size, piece, problems: as for `ChunkedSource`.
+        file: the file; closed with this source.
+        below: the backing file or parent, None without one; closed with this source.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        size: int,
+        piece: int,
+        problems: Problems,
+        file: Source,
+        below: Source | None,
+    ) -> None:
+        super().__init__(name, size, piece, problems)
+        self._file, self._below = file, below
+        self._zeros = memoryview(bytes(piece))
+
+    def close(self) -> None:
+        """Close the file and the source below."""
+        self._file.close()
+        if self._below is not None:
+            self._below.close()
+
+    def _stored(self, place: int, wanted: int) -> memoryview:
+        """Bytes of the file."""
+        try:
+            return self._file.read(place, wanted)
+        except AccessError as error:
+            raise AccessError(f"it should be at byte {place:,}: {error}") from error
+
+    def _behind(self, offset: int, wanted: int) -> memoryview:
+        """Bytes from the source below, which may be shorter; zeros behind its end."""
+        have = 0 if self._below is None else max(0, min(wanted, self._below.size - offset))
+        if self._below is None or not have:
+            return self._zeros[:wanted]
+        data = self._below.read(offset, have)
+        return data if have == wanted else memoryview(bytes(data) + bytes(wanted - have))
+
+    def _is_lost_below(self, starts: Int64s, length: int) -> Bools:
+        """True where the source below has an unreadable byte in a range of `length` bytes."""
+        if self._below is None:
+            return np.zeros(len(starts), bool)
+        lost = unreadable_ranges(self._below)
+        after = np.searchsorted(lost[:, 1], starts, "right")
+        is_lost: Bools = np.append(lost[:, 0], np.iinfo(np.int64).max)[after] < starts + length
+        return is_lost

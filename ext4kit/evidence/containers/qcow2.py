@@ -10,13 +10,13 @@ from __future__ import annotations
 import zlib
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s, UInt64s
 from ext4kit.errors import AccessError, Ext4kitError
 from ext4kit.evidence.containers.extras import extra
-from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
+from ext4kit.evidence.containers.pieces import ChunkCache, LayeredSource
 from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, peek
 from ext4kit.parsers.qcow2 import (
@@ -33,7 +33,7 @@ _TABLES_BYTES = 16 << 20
 _DEFLATE_WINDOW = -12  # raw deflate, a window of 4 KiB
 
 
-class Qcow2(ChunkedSource):
+class Qcow2(LayeredSource):
     """A QCOW2 image, read cluster by cluster.
 
     Args:
@@ -52,30 +52,15 @@ class Qcow2(ChunkedSource):
         backing: Source | None,
         problems: Problems,
     ) -> None:
-        super().__init__(str(path), header.size, 1 << header.cluster_bits, problems)
-        self._file = file
+        super().__init__(str(path), header.size, 1 << header.cluster_bits, problems, file, backing)
         self._header = header
-        self._backing = backing
         self._tables = ChunkCache(_TABLES_BYTES)
         self._unpacked = ChunkCache()
-        self._zeros = memoryview(bytes(self._piece))
-
-    def close(self) -> None:
-        """Close the image and its backing file."""
-        self._file.close()
-        if self._backing is not None:
-            self._backing.close()
 
     @cached_property
     def _first_level(self) -> memoryview:
         offset, entries = self._header.first_level
         return self._stored(offset, entries * 8)
-
-    def _stored(self, offset: int, length: int) -> memoryview:
-        try:
-            return self._file.read(offset, length)
-        except AccessError as error:
-            raise AccessError(f"it should be at byte {offset:,}: {error}") from error
 
     def _second_level(self, index: int) -> memoryview:
         """A second-level table by its index in the first level."""
@@ -91,19 +76,18 @@ class Qcow2(ChunkedSource):
         rows = self._tables.get(table, self._second_level)
         return bytes(rows[row * size : row * size + size])
 
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """Clusters that the tables place behind the end of the file, and damage found so far."""
-        behind = merge_ranges([]) if self._backing is None else unreadable_ranges(self._backing)
-        found = [super().unreadable()]
+        behind = merge_ranges() if self._below is None else unreadable_ranges(self._below)
         try:
             first = np.frombuffer(self._first_level, ">u8") & np.uint64(OFFSET)
         except AccessError:
             return np.array([[0, self.size]])
         tables = range(len(first)) if len(behind) else np.flatnonzero(first).tolist()
-        found += [self._lost_in(table, behind) for table in tables]
-        return np.minimum(merge_ranges(np.concatenate(found)), self.size)
+        found = map(self._lost_in, tables)
+        return merge_ranges(super().unreadable(), *found, most=self.size)
 
-    def _lost_in(self, table: int, behind: Any) -> Any:
+    def _lost_in(self, table: int) -> Int64s:
         """Unreadable ranges of the clusters in a second-level table."""
         rows = self._piece // self._header.entry_size
         low = table * rows * self._piece
@@ -115,20 +99,20 @@ class Qcow2(ChunkedSource):
         stored = np.frombuffer(raw, ">u8")[:: self._header.entry_size // 8]
         values[: len(stored)] = stored
         starts = low + np.arange(rows) * self._piece
-        after = np.searchsorted(behind[:, 1], starts, "right")
-        next_lost = np.append(behind[:, 0], np.iinfo(np.int64).max)[after]
-        left = (values == 0) & (next_lost < starts + self._piece)
-        lost = left | self._is_cut(values, starts)
-        return np.stack([starts, starts + self._piece], axis=1)[lost]
+        left = (values == 0) & self._is_lost_below(starts, self._piece)
+        lost: Bools = left | self._is_cut(values, starts)
+        ranges: Int64s = np.stack([starts, starts + self._piece], axis=1)
+        return ranges[lost]
 
-    def _is_cut(self, values: Any, starts: Any) -> Any:
+    def _is_cut(self, values: UInt64s, starts: Int64s) -> Bools:
         """True where the cluster of a table entry is behind the end of the file."""
         packed = (values & np.uint64(COMPRESSED)) != 0
         places = (values & np.uint64(OFFSET)).astype(np.int64)
         ends = places + np.minimum(self._piece, self.size - starts)
         plain = ~packed & (places > 0) & ((values & np.uint64(ZERO)) == 0)
         offsets, _ = compressed_place(values.astype(np.int64), self._header.cluster_bits)
-        return plain & (ends > self._file.size) | packed & (offsets >= self._file.size)
+        is_cut: Bools = plain & (ends > self._file.size) | packed & (offsets >= self._file.size)
+        return is_cut
 
     def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
         """Clusters that are consecutive in the file, as one view of it."""
@@ -161,14 +145,6 @@ class Qcow2(ChunkedSource):
         if value & OFFSET:
             return self._stored(value & OFFSET, wanted)
         return self._behind(index * self._piece, wanted)
-
-    def _behind(self, offset: int, wanted: int) -> memoryview:
-        """Bytes from the backing file, which may be shorter; zeros behind its end."""
-        have = 0 if self._backing is None else max(0, min(wanted, self._backing.size - offset))
-        if self._backing is None or not have:
-            return self._zeros
-        data = self._backing.read(offset, have)
-        return data if have == wanted else memoryview(bytes(data) + bytes(wanted - have))
 
     def _by_parts(self, index: int, place: int, marks: int) -> memoryview:
         """A cluster of subclusters, each of which is stored, zero or in the backing file."""

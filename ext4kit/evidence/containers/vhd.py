@@ -7,14 +7,13 @@ error. The library reads VHDX (`libyal.py`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.errors import AccessError, CorruptError
-from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
-from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
+from ext4kit.arrays.types import Int64s
+from ext4kit.errors import CorruptError
+from ext4kit.evidence.containers.pieces import ChunkCache, LayeredSource
+from ext4kit.evidence.lost import merge_ranges
 from ext4kit.evidence.source import Source, peek
 from ext4kit.parsers.vhd import (
     ABSENT,
@@ -33,7 +32,7 @@ from ext4kit.problems import Problems
 _PIECE = 64 << 10
 
 
-class Vhd(ChunkedSource):
+class Vhd(LayeredSource):
     """A disk in blocks, each preceded by a bitmap of its sectors.
 
     Args:
@@ -55,8 +54,8 @@ class Vhd(ChunkedSource):
         parent: Source | None,
         problems: Problems,
     ) -> None:
-        super().__init__(file.name, footer.size, min(_PIECE, header.block), problems)
-        self._file, self._parent = file, parent
+        piece = min(_PIECE, header.block)
+        super().__init__(file.name, footer.size, piece, problems, file, parent)
         self._block = header.block
         count = -(-footer.size // header.block)
         raw = peek(file, header.table[0], 4 * count)
@@ -66,30 +65,14 @@ class Vhd(ChunkedSource):
         self._places = np.frombuffer(raw, ">u4").astype(np.int64) * SECTOR
         self._absent = self._places == ABSENT * SECTOR
         self._mixed = ChunkCache()
-        self._zeros = memoryview(bytes(self._piece))
 
-    def close(self) -> None:
-        """Close the image and its parent."""
-        self._file.close()
-        if self._parent is not None:
-            self._parent.close()
-
-    def unreadable(self) -> Any:
+    def unreadable(self) -> Int64s:
         """Blocks behind the end of the file, lost ranges of the parent, damage found so far."""
-        ends = self._places + self._bitmap + self._block
-        cut = np.flatnonzero(~self._absent & (ends > self._file.size))
-        found = [super().unreadable(), np.stack([cut, cut + 1], axis=1) * self._block]
-        if self._parent is not None:
-            found.append(self._left_behind(unreadable_ranges(self._parent)))
-        return np.minimum(merge_ranges(np.concatenate(found)), self.size)
-
-    def _left_behind(self, lost: Any) -> Any:
-        """Unreadable ranges of the parent in blocks that are read from it, whole or in part."""
         starts = np.arange(len(self._places)) * self._block
-        after = np.searchsorted(lost[:, 1], starts, "right")
-        first = np.append(lost[:, 0], np.iinfo(np.int64).max)[after]
-        hit = starts[self._absent & (first < starts + self._block)]
-        return np.stack([hit, hit + self._block], axis=1)
+        is_cut = self._places + self._bitmap + self._block > self._file.size
+        is_lost = np.where(self._absent, self._is_lost_below(starts, self._block), is_cut)
+        lost = np.stack([starts, starts + self._block], axis=1)[is_lost]
+        return merge_ranges(super().unreadable(), lost, most=self.size)
 
     def _load(self, index: int, wanted: int) -> memoryview:
         offset = index * self._piece
@@ -97,23 +80,9 @@ class Vhd(ChunkedSource):
         if self._absent[block]:
             return self._behind(offset, wanted)
         place = int(self._places[block])
-        if self._parent is None:
+        if self._below is None:
             return self._stored(place + self._bitmap + within, wanted)
         return self._mixed.get(index, lambda _: self._both(place, within, offset, wanted))
-
-    def _stored(self, place: int, wanted: int) -> memoryview:
-        try:
-            return self._file.read(place, wanted)
-        except AccessError as error:
-            raise AccessError(f"it should be at byte {place:,}: {error}") from error
-
-    def _behind(self, offset: int, wanted: int) -> memoryview:
-        """Bytes from the parent, which may be shorter; zeros behind its end."""
-        have = 0 if self._parent is None else max(0, min(wanted, self._parent.size - offset))
-        if self._parent is None or not have:
-            return self._zeros[:wanted]
-        data = self._parent.read(offset, have)
-        return data if have == wanted else memoryview(bytes(data) + bytes(wanted - have))
 
     def _both(self, place: int, within: int, offset: int, wanted: int) -> memoryview:
         """A block with each sector from the child if its bit is set, else from the parent."""
