@@ -1,12 +1,13 @@
 """MD5, SHA-1 and SHA-256 of evidence, computed in one pass.
 
-The hashes of a chunk are computed in threads, because hashlib releases the GIL. A range inside
+Each hash runs in a separate thread, because hashlib releases the GIL. A range inside
 another one is hashed from the same bytes, which are read once.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from ext4kit.fields import Digests
 
 ALGORITHMS = ("md5", "sha1", "sha256")
 _AT_ONCE = 2 << 20
-_THREADS = len(ALGORITHMS)
+_WAITING = 8  # chunks that may wait for a hash
 _SECTOR = 512
 _ZEROS = memoryview(bytes(_AT_ONCE))
 
@@ -139,19 +140,17 @@ def hash_ranges(
     """
     distinct = {(each.start, each.stop): _RangeHash(each) for each in ranges}
     filled = [each for each in distinct.values() if each.range]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        running: list[Future[None]] = []
-        for offset, data, lost in _pieces(source, [each.range for each in filled]):
-            wait(running)  # each hash takes its chunks in order; the next one is read meanwhile
-            running = []
-            for each in filled:
-                if each.range.start <= offset < each.range.stop:
-                    running += [pool.submit(state.update, data) for state in each.states]
-                    if lost:
-                        where = offset - each.range.start
-                        _add(each.unreadable, Unreadable(where, len(data), lost))
-            if tell is not None:
-                tell(len(data))
+    waiting: deque[list[Future[None]]] = deque()
+    for offset, data, lost in _pieces(source, [each.range for each in filled]):
+        taken: list[Future[None]] = []
+        for each in filled:
+            if each.range.start <= offset < each.range.stop:
+                taken += each.put(offset, data, lost)
+        waiting.append(taken)
+        if len(waiting) > _WAITING:
+            wait(waiting.popleft())
+        if tell is not None:
+            tell(len(data))
     return [distinct[each.start, each.stop].hashes() for each in ranges]
 
 
@@ -160,13 +159,27 @@ class _RangeHash:
 
     def __init__(self, wanted: range) -> None:
         self.range = wanted
-        self.states = [hashlib.new(name, usedforsecurity=False) for name in ALGORITHMS]
-        self.unreadable: list[Unreadable] = []
+        self._states = [hashlib.new(name, usedforsecurity=False) for name in ALGORITHMS]
+        self._pools = [ThreadPoolExecutor(1) for _ in ALGORITHMS]  # a thread each, once used
+        self._unreadable: list[Unreadable] = []
+
+    def put(self, offset: int, data: memoryview, lost: str) -> list[Future[None]]:
+        """Add bytes of the range to its hashes, which a thread of each takes in order."""
+        if lost:
+            _add(self._unreadable, Unreadable(offset - self.range.start, len(data), lost))
+        pairs = zip(self._pools, self._states, strict=True)
+        taken = [pool.submit(state.update, data) for pool, state in pairs]
+        if offset + len(data) == self.range.stop:
+            for pool in self._pools:
+                pool.shutdown(wait=False)
+        return taken
 
     def hashes(self) -> Hashes:
-        md5, sha1, sha256 = (state.hexdigest() for state in self.states)
+        for pool in self._pools:
+            pool.shutdown()
+        md5, sha1, sha256 = (state.hexdigest() for state in self._states)
         digests: Digests = {"md5": md5, "sha1": sha1, "sha256": sha256}
-        return Hashes(len(self.range), digests, tuple(self.unreadable))
+        return Hashes(len(self.range), digests, tuple(self._unreadable))
 
 
 def _add(found: list[Unreadable], more: Unreadable) -> None:
