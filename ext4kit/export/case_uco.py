@@ -10,10 +10,10 @@ import hashlib
 import json
 import stat
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ext4kit import __version__
-from ext4kit.export.format import Subject, TextFormat
+from ext4kit.export.format import TextFormat
 from ext4kit.export.rows import Batch, FileRow, Range
 from ext4kit.export.texts import iso
 from ext4kit.fields import SomeDigests
@@ -38,7 +38,7 @@ _CONTEXT = {
 }
 _METHODS = {"md5": "MD5", "sha1": "SHA1", "sha256": "SHA256"}
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
-Node = dict[str, Any]
+Node = dict[str, object]
 
 
 class CaseUco(TextFormat):
@@ -50,9 +50,8 @@ class CaseUco(TextFormat):
         """Write the context and all objects that are not files."""
         subject = self.subject
         volume = subject.volume
-        place = (
-            f"{subject.fs.superblock.uuid_text} {volume.offset} {subject.image.evidence.path.name}"
-        )
+        name = subject.image.evidence.path.name
+        place = f"{subject.fs.superblock.uuid_text} {volume.offset} {name}"
         self._base = hashlib.sha256(place.encode(errors="surrogateescape"))
         self._system = self._identity("file system")
         self.stream.write(f'{{"@context":{_ENCODE(_CONTEXT)},\n"@graph":[\n')
@@ -63,7 +62,9 @@ class CaseUco(TextFormat):
         parts = [""]
         for row, ranges, digests in zip(batch.rows, batch.ranges, batch.digests, strict=True):
             self.count += 1
-            identity = self._identity(f"{row.path} {row.number} {row.generation} {self._turn(row)}")
+            gone = row.gone  # its values distinguish files of one name and inode
+            turn = "" if gone is None else f"{row.state} {gone.first_block} {row[7:14]}"
+            identity = self._identity(f"{row.path} {row.number} {row.generation} {turn}")
             nodes = [_file(row, identity, digests), _place(identity, self._system, ranges)]
             parts.append(_ENCODE(nodes)[1:-1])
         self.stream.write(",\n".join(parts) if batch.rows else "")
@@ -71,10 +72,6 @@ class CaseUco(TextFormat):
     def end(self) -> None:
         """Close the graph."""
         self.stream.write("\n]}\n")
-
-    def _turn(self, row: FileRow) -> str:
-        """The part of the identifier that distinguishes files of one name and inode."""
-        return "" if row.gone is None else f"{row.state} {row.gone.first_block} {row[7:14]}"
 
     def _identity(self, what: str) -> str:
         """An identifier without its last 32 bits; it is the same in every export.
@@ -97,7 +94,7 @@ class CaseUco(TextFormat):
             "tool:toolType": "file system analysis", "tool:version": __version__,
         }  # fmt: skip
         evidence = subject.image.evidence
-        name = _image_name(subject)
+        name = printable_text(evidence.path.name)
         yield {
             "@id": _iri(image), "@type": "observable:ObservableObject",
             "core:hasFacet": [
@@ -120,7 +117,7 @@ class CaseUco(TextFormat):
         arguments = (("operator", subject.operator), ("case", subject.case_number),
                 ("command", subject.command))  # fmt: skip
         words = "; ".join(f"{name}: {value}" for name, value in arguments if value)
-        action = {
+        action: Node = {
             "@id": _iri(self._identity(f"action {subject.started}")),
             "@type": "case-investigation:InvestigativeAction",
             "core:name": "export of a file system's files",
@@ -132,10 +129,6 @@ class CaseUco(TextFormat):
         if words:
             action["core:description"] = printable_text(words)
         return action
-
-
-def _image_name(subject: Subject) -> str:
-    return printable_text(subject.image.evidence.path.name)
 
 
 def _file(row: FileRow, identity: str, digests: SomeDigests) -> Node:
@@ -207,11 +200,8 @@ def _recovered(file: DeletedFile) -> Node:
         Grade.CARVED: "partially recovered",
         Grade.OVERWRITTEN: "overwritten" if file.blocks_reused else "unknown",
     }[file.grade]
-    name = (
-        "partially recovered"
-        if file.name is not None or file.partial_path is not None
-        else "unknown"
-    )
+    has_part = file.name is not None or file.partial_path is not None
+    name = "partially recovered" if has_part else "unknown"
     metadata = "recovered" if file.inode is not None else "unknown"
     if metadata == "recovered" and file.size is None:
         metadata = "partially recovered"

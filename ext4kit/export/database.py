@@ -10,13 +10,14 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files as resources
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ext4kit import __version__
 from ext4kit.errors import OutputError
 from ext4kit.export.format import Format, Subject
-from ext4kit.export.rows import Batch, FileRow, RowState
+from ext4kit.export.rows import Batch, Cell, FileRow, RowState
 from ext4kit.export.texts import iso
 from ext4kit.fields import SomeDigests
 from ext4kit.problems import Problem
@@ -93,15 +94,14 @@ class Database(Format):
         """Close an unfinished database."""
         self._to.close()
 
-    def _insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    def _insert(self, table: str, rows: Iterable[tuple[Cell, ...]]) -> None:
         rows = iter(rows)
         first = next(rows, None)
         if first is None:
             return
         marks = ", ".join("?" * len(first))
         try:
-            self._to.execute(f"INSERT INTO {table} VALUES ({marks})", first)
-            self._to.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+            self._to.executemany(f"INSERT INTO {table} VALUES ({marks})", chain([first], rows))
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
@@ -119,7 +119,7 @@ def _sql(name: str) -> str:
     return resources("ext4kit.export").joinpath(name).read_text("utf-8")
 
 
-def _meta(subject: Subject) -> Iterator[tuple[str, Any]]:
+def _meta(subject: Subject) -> Iterator[tuple[str, Cell]]:
     evidence = subject.image.evidence
     yield "tool", f"ext4kit {__version__}"
     yield "image", printable_text(str(evidence.path))
@@ -132,7 +132,7 @@ def _meta(subject: Subject) -> Iterator[tuple[str, Any]]:
     yield "case_number", subject.case_number
 
 
-def _volumes(subject: Subject) -> Iterator[tuple[Any, ...]]:
+def _volumes(subject: Subject) -> Iterator[tuple[Cell, ...]]:
     for each in subject.image.evidence.volumes:
         yield (
             each.index, each.parent or None, each.offset, each.size, each.source.size, each.kind,
@@ -141,25 +141,17 @@ def _volumes(subject: Subject) -> Iterator[tuple[Any, ...]]:
         )  # fmt: skip
 
 
-def _file(volume: int, row: FileRow, digests: SomeDigests) -> tuple[Any, ...]:
+def _file(volume: int, row: FileRow, digests: SomeDigests) -> tuple[Cell, ...]:
     """A row of `files`, its columns in order."""
     deleted = row.gone
     last, by = deleted.deleted_between if deleted else (None, None)
-    rest: tuple[Any, ...] = (None,) * 4
-    if deleted is not None:
-        rest = (
-            deleted.blocks,
-            deleted.blocks_reused,
-            deleted.first_block,
-            row.format and row.format.mime,
-        )
     return (
         None, volume, row.state.value, deleted.grade.value if deleted else None, row.path, row.name,
         *_known(row), row.kind, row.number, row.generation, row.mode,
         None if row.mode is None else mode_text(row.mode), row.uid, row.gid, _held(row.size),
         row.links, *map(_held, row[9:14]),
         *_name(row.target),
-        *_moment(last), *_moment(by), *rest,
+        *_moment(last), *_moment(by), *row.remains,
         digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
         _JSON(deleted.sources) if deleted else None,
         _JSON(deleted.problems) if deleted and deleted.problems else None,
@@ -195,7 +187,7 @@ def _moment(moment: TransactionTime | None) -> tuple[int | None, int | None]:
     return (None, None) if moment is None else (moment.transaction, moment.time)
 
 
-def _event(volume: int, event: Event) -> tuple[Any, ...]:
+def _event(volume: int, event: Event) -> tuple[Cell, ...]:
     path = b"/" if event.path == b"" else event.path
     return (
         None, volume, event.time, event.transaction, int(event.exact), event.kind.value,
@@ -205,16 +197,14 @@ def _event(volume: int, event: Event) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _value(value: EventValue) -> Any:
+def _value(value: EventValue) -> Cell:
     """A number unchanged, a compound value as JSON."""
-    if isinstance(value, dict):
-        return _JSON(plain_value(value))
-    return _held(value) if isinstance(value, int) else value
+    return _JSON(plain_value(value)) if isinstance(value, dict) else _held(value)
 
 
 def _findings(
     volume: int, result: Verification | None, problems: Iterable[Problem]
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[tuple[Cell, ...]]:
     for finding in result.findings.kept if result else ():
         yield (
             None, volume, "verify", finding.severity.value, finding.code, finding.structure,

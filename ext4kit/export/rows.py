@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -33,6 +33,7 @@ _COLUMNS = ("number", "generation", "mode", "uid", "gid", "size", "links_count",
             "ctime")  # fmt: skip
 # (byte in the file, length, byte in the file system); RESIDENT, or None for implied zeros
 Range = tuple[int, int, int | None]
+Cell = str | int | bytes | None  # value of a table
 
 
 class RowState(StrEnum):
@@ -92,6 +93,14 @@ class FileRow(NamedTuple):
         """The last part of the path."""
         return self.path.rpartition("/")[2]
 
+    @property
+    def remains(self) -> tuple[Cell, ...]:
+        """(number of blocks, of reused blocks, first block, MIME type) of a deleted file."""
+        if self.gone is None:
+            return (None,) * 4
+        mime = self.format.mime if self.format else None
+        return (self.gone.blocks, self.gone.blocks_reused, self.gone.first_block, mime)
+
 
 @cache
 def kind_of(mode: int) -> FileType:
@@ -120,33 +129,6 @@ class Batch:
 # ----------------------------------------------------------------------------------- live files
 
 
-class _Steps:
-    """Reports the number of finished rows, but not each one, which would cost too much time.
-
-    Args:
-        total: number of all rows.
-        progress: the callback.
-    """
-
-    def __init__(self, total: int, progress: Progress | None) -> None:
-        self._total, self._progress, self._done = total, progress, 0
-
-    def one(self) -> None:
-        """Count one more finished row."""
-        self._done += 1
-        if self._done % _TOLD == 0:
-            self._tell()
-
-    def at(self, done: int) -> None:
-        """Set the number of finished rows."""
-        self._done = done
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-
 def live_batches(
     fs: FileSystem,
     ranges: bool,
@@ -162,7 +144,6 @@ def live_batches(
         progress: called with (names done, total names).
     """
     tree = fs.tree()
-    steps = _Steps(len(tree), progress)
     for start in range(0, len(tree), AT_ONCE):
         some = slice(start, start + AT_ONCE)
         table = fs.inode_table(tree.inode[some])
@@ -170,28 +151,22 @@ def live_batches(
         batch = Batch(rows, [[]] * len(rows), [{}] * len(rows))
         if ranges or digester:
             runs = fs.map_table(table).runs
-            batch = replace(
-                batch,
-                ranges=_live_ranges(fs, table, runs) if ranges else batch.ranges,
-                digests=(
-                    list(_live_digests(fs, table, runs, digester, steps))
-                    if digester
-                    else batch.digests
-                ),
-            )
+            if ranges:
+                batch = replace(batch, ranges=_live_ranges(fs, table, runs))
+            if digester:
+                found = _live_digests(fs, table, runs, digester)
+                batch = replace(batch, digests=list(_counted(found, start, len(tree), progress)))
         yield batch
-        steps.at(start + len(batch))
+        if progress is not None:
+            progress(start + len(batch), len(tree))
 
 
 def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[FileRow]:
     targets = link_targets(fs, table)
     columns = [getattr(table, name).tolist() for name in _COLUMNS]
-    crtime = [
-        moment if has else None
-        for moment, has in zip(
-            table.crtime.tolist(), (table.extra_isize >= CRTIME_END).tolist(), strict=True
-        )
-    ]
+    has_crtime = (table.extra_isize >= CRTIME_END).tolist()
+    pairs = zip(table.crtime.tolist(), has_crtime, strict=True)
+    crtime = [moment if has else None for moment, has in pairs]
     links = map(targets.get, range(len(table)))
     texts = printable_lines(paths).split("\n")
     return map(FileRow, texts, paths, *columns, crtime, repeat(None), links)
@@ -203,12 +178,8 @@ def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Ran
     room = table.size[runs.owner] - runs.logical * size
     runs, room = runs.take(room > 0), room[room > 0]
     offset, length = runs.logical * size, np.minimum(runs.length * size, room)
-    places = [
-        None if unwritten else place
-        for place, unwritten in zip(
-            (runs.physical * size).tolist(), runs.unwritten.tolist(), strict=True
-        )
-    ]
+    pairs = zip((runs.physical * size).tolist(), runs.unwritten.tolist(), strict=True)
+    places = [None if unwritten else place for place, unwritten in pairs]
     every = list(zip(offset.tolist(), length.tolist(), places, strict=True))
     ends = row_bounds(runs.owner, len(table)).tolist()
     found = [every[first:last] for first, last in zip(ends, ends[1:], strict=False)]
@@ -220,7 +191,7 @@ def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Ran
 
 
 def _live_digests(
-    fs: FileSystem, table: InodeTable, runs: Runs, digester: Digester, steps: _Steps
+    fs: FileSystem, table: InodeTable, runs: Runs, digester: Digester
 ) -> Iterator[SomeDigests]:
     ends = row_bounds(runs.owner, len(table)).tolist()
     for row, inode in enumerate(table.each()):
@@ -228,7 +199,16 @@ def _live_digests(
         if inode.kind == "file" and not inode.is_encrypted:
             content = fs.content(inode, runs.take(slice(*ends[row : row + 2])))
         yield digester.of(content, inode.number if inode.links_count > 1 else None)
-        steps.one()
+
+
+def _counted(
+    found: Iterable[SomeDigests], done: int, total: int, progress: Progress | None
+) -> Iterator[SomeDigests]:
+    """The digests of files, with a progress call after some of them."""
+    for at, digests in enumerate(found, done + 1):
+        yield digests
+        if progress is not None and at % _TOLD == 0:
+            progress(at, total)
 
 
 # -------------------------------------------------------------------------------- deleted files
@@ -241,22 +221,19 @@ def gone_batches(
     progress: Progress | None = None,
 ) -> Iterator[Batch]:
     """Deleted files and earlier versions, in the given order; as for `live_batches`."""
-    steps = _Steps(len(files), progress)
     for start in range(0, len(files), AT_ONCE):
         some = files[start : start + AT_ONCE]
+        digests: list[SomeDigests] = [{}] * len(some)
+        if digester is not None:
+            each = (digester.of(_complete_content(file)) for file in some)
+            digests = list(_counted(each, start, len(files), progress))
         yield Batch(
             [_gone_row(file) for file in some],
             [_gone_ranges(file.content()) if ranges else [] for file in some],
-            [_gone_digests(file, digester, steps) for file in some],
+            digests,
         )
-        steps.at(start + len(some))
-
-
-def _gone_digests(file: DeletedFile, digester: Digester | None, steps: _Steps) -> SomeDigests:
-    if digester is None:
-        return {}
-    steps.one()
-    return digester.of(_complete_content(file))
+        if progress is not None:
+            progress(start + len(some), len(files))
 
 
 def _gone_row(file: DeletedFile) -> FileRow:
@@ -264,17 +241,13 @@ def _gone_row(file: DeletedFile) -> FileRow:
     if inode is None:
         path = f"/$Carved/block-{file.first_block}{format.extension if format else ''}"
         return FileRow(path, size=file.size, gone=file, format=format)
+    nameless = f"/$Unnamed/inode-{file.number}-{file.generation}"
+    path = known_path(file, "/$Unnamed") or nameless
     return FileRow(
-        _gone_path(file), file.path, inode.number, inode.generation, inode.mode, inode.uid,
+        path, file.path, inode.number, inode.generation, inode.mode, inode.uid,
         inode.gid, file.size, inode.links_count, inode.atime, inode.mtime, inode.ctime,
         inode.crtime, file.dtime, file.link_target, file, format,
     )  # fmt: skip
-
-
-def _gone_path(file: DeletedFile) -> str:
-    """The path, or an artificial one below `/$Unnamed`."""
-    nameless = f"/$Unnamed/inode-{file.number}-{file.generation}"
-    return known_path(file, "/$Unnamed") or nameless
 
 
 def _gone_ranges(content: Content | None) -> list[Range]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.export.format import TextFormat
-from ext4kit.export.rows import Batch, FileRow, RowState
+from ext4kit.export.rows import Batch, Cell, FileRow, RowState
 from ext4kit.export.texts import iso_or_empty
 from ext4kit.fields import Nothing, SomeDigests, TargetText, json_name
 from ext4kit.history.places import Ground
@@ -45,16 +45,16 @@ class CsvTable(TextFormat):
         self.count += len(batch)
 
 
-def _cells(row: FileRow, digests: SomeDigests) -> tuple[Any, ...]:
+def _cells(row: FileRow, digests: SomeDigests) -> tuple[Cell, ...]:
     """The cells of a row; text from the evidence is guarded, a path by its slash."""
     deleted = row.gone
     between = deleted.deleted_between if deleted else (None, None)
     return (
-        row.state.value, deleted and deleted.grade.value, row.path,
+        row.state.value, deleted.grade.value if deleted else None, row.path,
         "no" if row.raw is None else "yes", ground_of(deleted), row.kind,
         None if row.mode is None else f"{row.mode:06o}", *row[2:4], *row[5:9],
         *map(iso_or_empty, row[9:14]), *map(_moment, between),
-        None if row.target is None else guarded(printable(row.target)), *_left(row),
+        None if row.target is None else guarded(printable(row.target)), *row.remains,
         digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
         guarded("; ".join(deleted.problems)) if deleted else None,
     )  # fmt: skip
@@ -64,19 +64,6 @@ def _moment(moment: TransactionTime | None) -> str | None:
     if moment is None:
         return None
     return f"transaction {moment.transaction} {iso_or_empty(moment.time)}".rstrip()
-
-
-def _left(row: FileRow) -> tuple[Any, ...]:
-    """(number of blocks, of reused blocks, first block, MIME type) of a deleted file."""
-    deleted = row.gone
-    if deleted is None:
-        return (None,) * 4
-    return (
-        deleted.blocks,
-        deleted.blocks_reused,
-        deleted.first_block,
-        row.format and row.format.mime,
-    )
 
 
 class JsonLines(TextFormat):

@@ -8,10 +8,10 @@ imports.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ext4kit.export.format import TextFormat
-from ext4kit.export.rows import Batch, FileRow
+from ext4kit.export.rows import Batch, Cell, FileRow
 from ext4kit.export.tabular import guarded
 from ext4kit.export.texts import iso_micro
 from ext4kit.report.records import json_line
@@ -34,7 +34,7 @@ COLUMNS = (
     "event", "transaction",
 )  # fmt: skip
 _REST = COLUMNS[4:]
-Cells = tuple[Any, ...]
+Cells = tuple[Cell, ...]
 
 
 class Timesketch(TextFormat):
@@ -114,7 +114,7 @@ class TimesketchJsonl(Timesketch):
         )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Cell) -> str:
     """A cell: numbers without quotes, text in quotes and never a formula, "" for None."""
     if isinstance(value, str):
         text = guarded(value)
