@@ -87,19 +87,12 @@ def _within(
     window = Window(source, parent.offset, parent.size)
     if depth == 0 or not looks_partitioned(window):
         return
+    if depth < DEPTH_LIMIT and identify(window).kind != UNKNOWN:
+        return  # within a partition that has a known signature no table is read
     for child in _read_table(window, parent, problems):
-        inner = _within_unknown(source, child, depth - 1, problems)
+        inner = _within(source, child, depth - 1, problems)
         yield next(inner, child)
         yield from inner
-
-
-def _within_unknown(
-    source: Source, partition: Partition, depth: int, problems: Problems
-) -> Iterator[Partition]:
-    """As `_within` for a partition without a known signature; no table is read in any other."""
-    window = Window(source, partition.offset, partition.size)
-    if looks_partitioned(window) and identify(window).kind == UNKNOWN:
-        yield from _within(source, partition, depth, problems)
 
 
 def _read_table(window: Window, parent: Partition, problems: Problems) -> list[Partition]:
@@ -107,7 +100,9 @@ def _read_table(window: Window, parent: Partition, problems: Problems) -> list[P
     if table is None:
         return []
     _tell(table, parent, problems)
-    shift = _shift(table, parent.offset // table.sector_size)
+    shift, start = 0, parent.offset // table.sector_size
+    if table.scheme == "bsd" and min((each.start for each in table.entries), default=-1) >= start:
+        shift = start  # older labels count from the start of the disk, not of the slice
     scheme = "/".join(filter(None, (parent.scheme, table.scheme)))
     parts = (
         Partition(
@@ -118,7 +113,13 @@ def _read_table(window: Window, parent: Partition, problems: Problems) -> list[P
         )
         for entry in table.entries
     )
-    return [each for each in parts if _is_within(each, parent)]
+    return [
+        each
+        for each in parts  # not one that is empty, is outside, or covers the whole disk (BSD's c)
+        if each.size > 0
+        and each.offset >= parent.offset
+        and not (each.offset == parent.offset and each.size >= parent.size)
+    ]
 
 
 def _table(window: Window) -> PartitionTable | None:
@@ -167,16 +168,3 @@ def _tell(table: PartitionTable, parent: Partition, problems: Problems) -> None:
         problems.add(
             where, f"the extended table at byte {at:,} cannot be read; what it lists is missing"
         )
-
-
-def _is_within(part: Partition, parent: Partition) -> bool:
-    """False for an entry that covers the whole disk (BSD's c), is empty, or is outside."""
-    is_whole = part.offset == parent.offset and part.size >= parent.size
-    return part.size > 0 and part.offset >= parent.offset and not is_whole
-
-
-def _shift(table: PartitionTable, start: int) -> int:
-    """Sectors to subtract: older BSD labels count from the start of the disk, not of the slice."""
-    starts = [entry.start for entry in table.entries]
-    is_absolute = table.scheme == "bsd" and starts and min(starts) >= start
-    return start if is_absolute else 0

@@ -376,10 +376,20 @@ def find_segments(path: Path) -> tuple[Path, ...]:
     stem, suffix = path.name[: match.start() + 1], match[1]
     present = _siblings(path, stem, suffix)
     if not _is_first(suffix, present):
-        _refuse_later_piece(path, stem, suffix, present)
+        first = next((each for each in present if _is_first(each, present)), "")
+        if first and suffix in _follow(first, present):
+            raise AccessError(
+                f"{path}: is a later piece of a split image; open the first, {stem}{first}"
+            )
         return (path,)
     found = list(_follow(suffix, present))
-    _refuse_gap(path, stem, found, present)
+    later = sorted(each for each in present - set(found) if _is_later(each, found[-1]))
+    if later:
+        missing = path.with_name(stem + _spelled(_number(found[-1]) + 1, found[-1]))
+        raise AccessError(
+            f"{missing}: this piece of the split image is missing, {stem}{later[0]} is there;"
+            " bring the missing pieces to the same folder"
+        )
     return tuple(path.with_name(stem + each) for each in found)
 
 
@@ -437,21 +447,3 @@ def _is_later(suffix: str, last: str) -> bool:
         return False
     distance = _number(suffix) - _number(last)
     return distance > 1 and (suffix[0] in digits or distance <= len(ascii_lowercase))
-
-
-def _refuse_gap(path: Path, stem: str, found: list[str], present: set[str]) -> None:
-    later = sorted(each for each in present - set(found) if _is_later(each, found[-1]))
-    if later:
-        missing = path.with_name(stem + _spelled(_number(found[-1]) + 1, found[-1]))
-        raise AccessError(
-            f"{missing}: this piece of the split image is missing, {stem}{later[0]} is there;"
-            " bring the missing pieces to the same folder"
-        )
-
-
-def _refuse_later_piece(path: Path, stem: str, suffix: str, present: set[str]) -> None:
-    firsts = [each for each in present if _is_first(each, present)]
-    if firsts and suffix in set(_follow(firsts[0], present)):
-        raise AccessError(
-            f"{path}: is a later piece of a split image; open the first, {stem}{firsts[0]}"
-        )

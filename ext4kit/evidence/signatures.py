@@ -229,7 +229,7 @@ def identify(source: Source) -> VolumeSignature:
         or _fat(source)
         or _minix(source)
         or _backup(source)
-        or _damaged_primary(source)
+        or _primary(source, damaged=True)
         or VolumeSignature(UNKNOWN)
     )
 
@@ -271,16 +271,12 @@ def _as_signature(superblock: Superblock, offset: int, backup: bool = False) -> 
     return VolumeSignature(kind, superblock.label, _dce(superblock.uuid), backup, offset)
 
 
-def _primary(source: Source) -> VolumeSignature | None:
+def _primary(source: Source, damaged: bool = False) -> VolumeSignature | None:
+    """The signature of the first superblock; its fields must be plausible unless `damaged`."""
     found = _superblock_at(source, SUPERBLOCK_OFFSET)
-    if found is None or not _makes_sense(found):
+    if found is None or not (damaged or _makes_sense(found)):
         return None
     return _as_signature(found, SUPERBLOCK_OFFSET)
-
-
-def _damaged_primary(source: Source) -> VolumeSignature | None:
-    found = _superblock_at(source, SUPERBLOCK_OFFSET)
-    return None if found is None else _as_signature(found, SUPERBLOCK_OFFSET)
 
 
 def _backup_offsets() -> Iterator[int]:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
 from ext4kit.evidence.containers import open_source
@@ -17,9 +16,6 @@ from ext4kit.evidence.signatures import OWNERS_OF_FIRST_SECTOR, UNKNOWN, VolumeS
 from ext4kit.evidence.source import Source, Window
 from ext4kit.evidence.volume import Volume
 from ext4kit.problems import Problems, Severity
-
-if TYPE_CHECKING:
-    from ext4kit.evidence.containers.lvm import LogicalVolumeFacts
 
 _ENCRYPTED = ("luks1", "luks2")
 _PHYSICAL = "lvm2"
@@ -126,7 +122,6 @@ def _inside(
     node: _Node, source: Source, scheme: str, description: str, problems: Problems
 ) -> list[_Node]:
     """The volumes in a source built from a volume, as nodes below that volume."""
-    found = _listed(source, problems)
     return [
         _Node(
             replace(
@@ -136,7 +131,7 @@ def _inside(
             ),
             node.depth + 1,
         )
-        for each in found
+        for each in _listed(source, problems)
     ]
 
 
@@ -150,27 +145,16 @@ def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
         if holder.depth >= _DEPTH:
             continue
         if each.source is None:
-            holder.inner.append(_Node(_unread(holder, each), holder.depth + 1))
+            # a volume without its bytes, which cannot be assembled
+            nothing = Window(holder.volume.source, 0, 0)
+            signature = VolumeSignature(f"{each.what} logical volume", uuid=each.uuid)
+            unread = Volume.of(nothing, signature, _PHYSICAL, f"{each.name}, {each.what}")
+            holder.inner.append(_Node(replace(unread, size=each.size), holder.depth + 1))
             continue
         inner = _inside(holder, each.source, _PHYSICAL, f"{each.name}, {each.what}", problems)
         holder.inner += inner
         found += inner
     return found
-
-
-def _unread(holder: _Node, found: LogicalVolumeFacts) -> Volume:
-    """A logical volume whose bytes cannot be assembled; its source is empty."""
-    return Volume(
-        index=0,
-        offset=0,
-        size=found.size,
-        kind=f"{found.what} logical volume",
-        label="",
-        uuid=found.uuid,
-        scheme=_PHYSICAL,
-        description=f"{found.name}, {found.what}",
-        source=Window(holder.volume.source, 0, 0),
-    )
 
 
 def _numbered(
@@ -226,28 +210,16 @@ def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
     found = find_partitions(source, problems)
     if not found:
         return (_volume(source, whole, signature),)
-    start: tuple[Volume, ...] = ()
-    if signature.kind != UNKNOWN:
-        start = _overlaid(source, whole, signature, problems)
-    return (*start, *(_volume(source, each) for each in found))
-
-
-def _overlaid(
-    source: Source, whole: Partition, signature: VolumeSignature, problems: Problems
-) -> tuple[Volume, ...]:
-    """A file system on the whole disk in addition to a partition table.
-
-    If both are complete, the evidence does not show which is in use, and both are listed. A file
-    system whose superblock the table overwrote is only reported as a note.
-    """
-    where = "whole image"
-    if signature.backup:
+    volumes = [_volume(source, each) for each in found]
+    if signature.kind != UNKNOWN and signature.backup:
         text = f"holds a backup superblock of an {signature.kind} older than the partition table"
-        problems.add(where, f"{text}, at byte {signature.offset:,}", Severity.NOTE)
-        return ()
-    text = f"has a partition table and is also {signature.kind}; both are listed"
-    problems.add(where, text, Severity.WARNING)
-    return (_volume(source, whole, signature),)
+        text = f"{text}, at byte {signature.offset:,}"
+        problems.add("whole image", text, Severity.NOTE)
+    elif signature.kind != UNKNOWN:  # the evidence does not show which of both is in use
+        text = f"has a partition table and is also {signature.kind}; both are listed"
+        problems.add("whole image", text, Severity.WARNING)
+        volumes.insert(0, _volume(source, whole, signature))
+    return tuple(volumes)
 
 
 def _volume(source: Source, part: Partition, signature: VolumeSignature | None = None) -> Volume:

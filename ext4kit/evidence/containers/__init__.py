@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
+from ext4kit.evidence.containers.beside import find_beside
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.raw import RawFile, SplitFile, open_raw
 from ext4kit.evidence.signatures import first_sector_kind
@@ -86,7 +87,9 @@ def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Evidence:
     problems = Problems()
     try:
         header, name = _qcow2_header(path, raw)
-        below = _backing(path, name, above, problems) if name else None
+        below = None
+        if name:
+            below = _below(path, find_beside(path, name, "backing file"), above, problems)
     except Ext4kitError:
         raw.close()
         raise
@@ -114,13 +117,6 @@ def _qcow2_header(path: Path, raw: RawFile) -> tuple[Qcow2Header, str]:
         raise AccessError(f"{path}: cannot be read: {error}") from error
     except UnsupportedError as error:
         raise UnsupportedError(f"{path}: {error}") from error
-
-
-def _backing(path: Path, name: str, above: tuple[Path, ...], problems: Problems) -> Evidence:
-    """The backing file of an image; its problems become those of the image."""
-    from ext4kit.evidence.containers.beside import find_beside
-
-    return _below(path, find_beside(path, name, "backing file"), above, problems)
 
 
 def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems) -> Evidence:
@@ -164,7 +160,6 @@ def _parent(path: Path, names: tuple[str, ...], identifier: bytes) -> Path:
     Raises:
         AccessError: the parent is missing, or has another identifier.
     """
-    from ext4kit.evidence.containers.beside import find_beside
     from ext4kit.evidence.containers.vhd import read_footer
 
     failure = AccessError(f"{path}: its parent is missing")
