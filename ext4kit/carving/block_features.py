@@ -67,12 +67,12 @@ class BlockFeatures:
     def between(self, first: int, end: int) -> Self:
         """The features of the blocks from `first` up to `end`; longer runs are not clipped."""
         low, high = np.searchsorted(self.block, [first, end])
-        events = slice(low, high)
+        index = slice(low, high)
         runs = slice(
             int(np.searchsorted(self.start + self.length, first, side="right")),
             int(np.searchsorted(self.start, end)),
         )
-        columns = {name: getattr(self, name)[events] for name in _OF_EVENTS}
+        columns = {name: getattr(self, name)[index] for name in _OF_EVENTS}
         return type(self)(self.start[runs], self.length[runs], **columns)
 
     @classmethod
@@ -85,15 +85,15 @@ class BlockFeatures:
 _OF_EVENTS = ("block", "tail", "kind", "text", "dense")
 
 
-def feature_scanner(stretch: BlockBatch) -> BlockFeatures | None:
+def feature_scanner(batch: BlockBatch) -> BlockFeatures | None:
     """Features of one batch; None for journal blocks or for zeros only."""
-    if stretch.in_log or not len(stretch):
+    if batch.in_log or not len(batch):
         return None
-    tail = _zero_tails(stretch.data)
-    filled = np.flatnonzero(tail < stretch.data.shape[1])
+    tail = _zero_tails(batch.data)
+    filled = np.flatnonzero(tail < batch.data.shape[1])
     if not len(filled):
         return None
-    blocks, data = stretch.blocks, stretch.data
+    blocks, data = batch.blocks, batch.data
     if len(filled) < len(tail):
         blocks, tail = blocks[filled], tail[filled]
     kind = _apply_rows(match_signatures, data, filled)

@@ -41,23 +41,23 @@ class FeatureIndex:
     dense: Bools
 
     @classmethod
-    def from_features(cls, marks: BlockFeatures, ground: CarvingArea) -> FeatureIndex:
+    def from_features(cls, features: BlockFeatures, area: CarvingArea) -> FeatureIndex:
         """The features of the usable blocks."""
-        borders, before = _range_borders(marks, ground)
-        places = ground.positions(np.concatenate([marks.block, borders]))
-        row = np.concatenate([np.arange(len(marks.block)), before])
+        borders, before = _range_borders(features, area)
+        places = area.positions(np.concatenate([features.block, borders]))
+        row = np.concatenate([np.arange(len(features.block)), before])
         order = np.flatnonzero(places >= 0)
         order = order[np.argsort(places[order], kind="stable")]
-        row, itself = row[order], order < len(marks.block)
-        start, length = ground.clip(marks.start, marks.length)
+        row, itself = row[order], order < len(features.block)
+        start, length = area.clip(features.start, features.length)
         return cls(
             start,
             length,
             places[order],
-            np.where(itself, marks.tail[row].astype(np.int64), 0),
-            np.where(itself, marks.kind[row], 0).astype(np.uint8),
-            marks.text[row],
-            marks.dense[row],
+            np.where(itself, features.tail[row].astype(np.int64), 0),
+            np.where(itself, features.kind[row], 0).astype(np.uint8),
+            features.text[row],
+            features.dense[row],
         )
 
     def at_positions(self, positions: Int64s) -> tuple[Rows, Bools]:
@@ -76,27 +76,27 @@ class FeatureIndex:
         row = np.searchsorted(self.start, positions, side="right") - 1
         return (row >= 0) & (positions < np.append(self.start + self.length, 0)[row])
 
-    def at_boundary(self, positions: Int64s, ground: CarvingArea) -> Bools:
+    def at_boundary(self, positions: Int64s, area: CarvingArea) -> Bools:
         """True where the content before the position has ended: at zeros or at a border."""
         before = positions - 1
-        border = (before < 0) | (ground.contiguous_end(np.maximum(before, 0)) <= positions)
+        border = (before < 0) | (area.contiguous_end(np.maximum(before, 0)) <= positions)
         return border | ~self.is_nonzero(before) | (self.zero_tails(before) > 0)
 
 
-def _range_borders(marks: BlockFeatures, ground: CarvingArea) -> tuple[Int64s, Rows]:
+def _range_borders(features: BlockFeatures, area: CarvingArea) -> tuple[Int64s, Rows]:
     """(blocks without an event that begin usable runs, the previous event of each).
 
     A border may lie within a run of data. The previous event then describes the blocks at the
     border.
     """
-    event = np.searchsorted(marks.block, ground.start, side="right") - 1
-    run = np.searchsorted(marks.start, ground.start, side="right") - 1
-    if not len(marks.block):
-        return ground.start[:0], event[:0]
-    within = (event >= 0) & (run >= 0) & (marks.block[event] != ground.start)
-    within &= ground.start < (marks.start + marks.length)[run]
-    within &= marks.block[event] >= marks.start[run]
-    return ground.start[within], event[within]
+    event = np.searchsorted(features.block, area.start, side="right") - 1
+    run = np.searchsorted(features.start, area.start, side="right") - 1
+    if not len(features.block):
+        return area.start[:0], event[:0]
+    within = (event >= 0) & (run >= 0) & (features.block[event] != area.start)
+    within &= area.start < (features.start + features.length)[run]
+    within &= features.block[event] >= features.start[run]
+    return area.start[within], event[within]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,31 +113,31 @@ class CarvedPieces(Table):
 
 
 def split_remaining(
-    events: FeatureIndex, ground: CarvingArea, taken: Int64s, taken_count: Int64s, block_size: int
+    index: FeatureIndex, area: CarvingArea, taken: Int64s, taken_count: Int64s, block_size: int
 ) -> CarvedPieces:
     """Cut the positions that no known format has taken.
 
     Args:
-        events: features by position.
-        ground: the positions.
+        index: features by position.
+        area: the positions.
         taken: int64, first positions of taken runs, ascending.
         taken_count: int64, their lengths.
         block_size: bytes.
     """
-    start, length = _split_at_borders(ground, events.start, events.length)
+    start, length = _split_at_borders(area, index.start, index.length)
     left = Intervals(start, length).subtract(Intervals(taken, taken_count))
     start, length = left.start, left.length
-    last = _final_blocks(events, start, length)
+    last = _final_blocks(index, start, length)
     ends = np.unique(np.concatenate([last + 1, start + length]))
     row = np.searchsorted(start, ends, side="left") - 1
     before = np.concatenate([[-1], ends[:-1]]) if len(ends) else ends
     first = np.maximum(start[row], before)
-    return _describe(events, ground, first, ends - first, block_size)
+    return _describe(index, area, first, ends - first, block_size)
 
 
-def _split_at_borders(ground: CarvingArea, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
+def _split_at_borders(area: CarvingArea, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
     """Runs of positions, cut where they cross a break."""
-    edges = np.unique(ground.limit)
+    edges = np.unique(area.limit)
     start, length = _split_at(start, length, edges)
     return start[length > 0], length[length > 0]
 
@@ -151,19 +151,19 @@ def _split_at(start: Int64s, length: Int64s, edges: Int64s) -> tuple[Int64s, Int
     return begins, stops - begins
 
 
-def _final_blocks(events: FeatureIndex, start: Int64s, length: Int64s) -> Int64s:
+def _final_blocks(index: FeatureIndex, start: Int64s, length: Int64s) -> Int64s:
     """Positions of the last blocks of files.
 
     A full block of binary data may end in a few zeros by chance. It therefore ends a file only if a
     known signature or text follows. A single zero before text is usually chance and does not count.
     """
-    following = np.append(events.position[1:], -1)
-    next_here = following == events.position + 1
-    next_kind = np.append(events.kind[1:], 0) > 0
-    next_text = np.append(events.text[1:], False) & ~events.text
-    starts = next_here & (next_kind | next_text & (events.tail > 1))
-    ends = (events.tail > 0) & (events.text | (events.tail >= MAX_CHANCE_ZEROS) | starts)
-    places: Int64s = events.position[ends]
+    following = np.append(index.position[1:], -1)
+    next_here = following == index.position + 1
+    next_kind = np.append(index.kind[1:], 0) > 0
+    next_text = np.append(index.text[1:], False) & ~index.text
+    starts = next_here & (next_kind | next_text & (index.tail > 1))
+    ends = (index.tail > 0) & (index.text | (index.tail >= MAX_CHANCE_ZEROS) | starts)
+    places: Int64s = index.position[ends]
     row = np.searchsorted(start, places, side="right") - 1
     inside = (row >= 0) & (places < np.append(start + length, 0)[row])
     found: Int64s = places[inside]
@@ -171,22 +171,22 @@ def _final_blocks(events: FeatureIndex, start: Int64s, length: Int64s) -> Int64s
 
 
 def _describe(
-    events: FeatureIndex, ground: CarvingArea, first: Int64s, count: Int64s, size: int
+    index: FeatureIndex, area: CarvingArea, first: Int64s, count: Int64s, size: int
 ) -> CarvedPieces:
-    row, is_event = events.at_positions(first)
-    tail = events.zero_tails(first + count - 1)
-    text = np.append(events.text, False)[row]
-    low = np.searchsorted(events.position, first, side="left")
-    high = np.searchsorted(events.position, first + count, side="left")
-    binary = np.concatenate([[0], np.cumsum(~events.text)])
+    row, is_event = index.at_positions(first)
+    tail = index.zero_tails(first + count - 1)
+    text = np.append(index.text, False)[row]
+    low = np.searchsorted(index.position, first, side="left")
+    high = np.searchsorted(index.position, first + count, side="left")
+    binary = np.concatenate([[0], np.cumsum(~index.text)])
     text &= binary[high] == binary[low]
-    final, _ = events.at_positions(first + count - 1)
-    dense = np.append(events.dense, False)[row] & np.append(events.dense, False)[final]
+    final, _ = index.at_positions(first + count - 1)
+    dense = np.append(index.dense, False)[row] & np.append(index.dense, False)[final]
     how = np.where(
         text, EndEvidence.TEXT, np.where(dense, EndEvidence.DENSE, EndEvidence.ZERO_PADDING)
     )
     end = np.where(tail > 0, how, EndEvidence.NEXT_START).astype(np.uint8)
-    kind = np.where(is_event, np.append(events.kind, 0)[row], 0).astype(np.uint8)
+    kind = np.where(is_event, np.append(index.kind, 0)[row], 0).astype(np.uint8)
     unit = _CHARACTER_BYTES[kind]
     return CarvedPieces(
         first,
@@ -195,5 +195,5 @@ def _describe(
         kind,
         text,
         end,
-        events.at_boundary(first, ground),
+        index.at_boundary(first, area),
     )

@@ -28,10 +28,10 @@ _EVENTS_AT_ONCE = 1 << 21  # bounds the memory
 
 def carve(
     reader: BlockReader,
-    marks: BlockFeatures,
+    features: BlockFeatures,
     usable: Intervals,
     claimed: Intervals,
-    lists: HeadlessBodies | None = None,
+    bodies: HeadlessBodies | None = None,
 ) -> CarvedFiles:
     """Cut the unallocated and unclaimed blocks into files.
 
@@ -40,44 +40,44 @@ def carve(
 
     Args:
         reader: the blocks as they are on disk.
-        marks: features of all unallocated blocks.
+        features: features of all unallocated blocks.
         usable: the unallocated runs, including runs of zeros.
         claimed: runs that other sources have already assigned.
-        lists: remains of files whose block lists exist.
+        bodies: remains of files whose block lists exist.
     """
     left = usable.subtract(claimed)
-    lists = (lists or HeadlessBodies.empty()).within(left)
-    edges = [] if len(lists) else _split_rows(marks, left.start).tolist()
+    bodies = (bodies or HeadlessBodies.empty()).within(left)
+    edges = [] if len(bodies) else _split_rows(features, left.start).tolist()
     parts = [
-        _carve_slice(reader, marks.between(int(runs.start[0]), int(runs.end[-1])), runs, lists)
+        _carve_slice(reader, features.between(int(runs.start[0]), int(runs.end[-1])), runs, bodies)
         for first, end in pairwise([0, *edges, len(left)])
         if len(runs := left.take(slice(first, end)))
     ]
     return CarvedFiles.concat(parts)
 
 
-def _split_rows(marks: BlockFeatures, start: Int64s) -> Rows:
+def _split_rows(features: BlockFeatures, start: Int64s) -> Rows:
     """Rows of runs that start a new slice, after about `_EVENTS_AT_ONCE` events each."""
-    slices = np.searchsorted(marks.block, start) // _EVENTS_AT_ONCE
+    slices = np.searchsorted(features.block, start) // _EVENTS_AT_ONCE
     return np.flatnonzero(np.diff(slices)) + 1
 
 
 def _carve_slice(
-    reader: BlockReader, marks: BlockFeatures, runs: Intervals, lists: HeadlessBodies
+    reader: BlockReader, features: BlockFeatures, runs: Intervals, bodies: HeadlessBodies
 ) -> CarvedFiles:
     """The files in some usable runs."""
     budget = Budget(max(int(runs.length.sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
-    ground = CarvingArea(runs.start, runs.length, np.unique(lists.nodes[1]))
-    events = FeatureIndex.from_features(marks, ground)
-    measuring = FormatSizer(reader, ground, events, budget)
+    area = CarvingArea(runs.start, runs.length, np.unique(bodies.nodes[1]))
+    index = FeatureIndex.from_features(features, area)
+    measuring = FormatSizer(reader, area, index, budget)
     whole, headless = attach_preceding_blocks(
-        lists.position_runs(ground), lists.lacks_direct_blocks, measuring
+        bodies.position_runs(area), bodies.lacks_direct_blocks, measuring
     )
     taken = _UsedPositions.from_runs([file.runs for file in whole] + headless)
     measured = measuring.sized_files(*taken.runs)
-    rest = split_remaining(events, ground, *taken.with_files(measured).runs, reader.block_size)
+    rest = split_remaining(index, area, *taken.with_files(measured).runs, reader.block_size)
     further, used = attach_nearest_blocks(headless, rest)
-    parts = [_to_carved(measured, ground), _to_carved(rest, ground).drop(used)]
+    parts = [_to_carved(measured, area), _to_carved(rest, area).drop(used)]
     return CarvedFiles.concat([*parts, _join_runs(whole + further, measuring)])
 
 
@@ -101,55 +101,55 @@ class _UsedPositions:
         )
 
 
-def _to_carved(pieces: CarvedPieces, ground: CarvingArea) -> CarvedFiles:
+def _to_carved(pieces: CarvedPieces, area: CarvingArea) -> CarvedFiles:
     """Pieces of the carving area as carved files, with their blocks."""
     return CarvedFiles(
-        ground.blocks(pieces.first),
+        area.blocks(pieces.first),
         pieces.count,
         pieces.size,
         pieces.kind,
         pieces.text,
         pieces.end,
         pieces.at_boundary,
-        *_blocks_of(pieces.first, pieces.count, ground),
+        *_blocks_of(pieces.first, pieces.count, area),
     )
 
 
-def _blocks_of(start: Int64s, count: Int64s, ground: CarvingArea) -> tuple[Rows, Int64s, Int64s]:
+def _blocks_of(start: Int64s, count: Int64s, area: CarvingArea) -> tuple[Rows, Int64s, Int64s]:
     """(row of the run, first block, number of blocks) of the blocks at runs of positions."""
-    low = np.searchsorted(ground.base, start, side="right") - 1
-    high = np.searchsorted(ground.base, start + count, side="left")
+    low = np.searchsorted(area.base, start, side="right") - 1
+    high = np.searchsorted(area.base, start + count, side="left")
     run, position = expand(high - low)
     row = low[run] + position
-    first = np.maximum(start[run], ground.base[row])
-    last = np.minimum((start + count)[run], ground.base[row] + ground.length[row])
+    first = np.maximum(start[run], area.base[row])
+    last = np.minimum((start + count)[run], area.base[row] + area.length[row])
     filled = last > first
-    block = ground.start[row] + first - ground.base[row]
+    block = area.start[row] + first - area.base[row]
     return run[filled], block[filled], (last - first)[filled]
 
 
 def _join_runs(files: list[AssembledFile], measuring: FormatSizer) -> CarvedFiles:
     """Files of several runs as carved files, trimmed to their size."""
-    ground, events = measuring.ground, measuring.events
+    area, index = measuring.ground, measuring.events
     table = np.array([run for file in files for run in file.runs], np.int64).reshape(-1, 2)
     owner = np.repeat(np.arange(len(files)), [len(file.runs) for file in files])
     count = np.bincount(owner, table[:, 1], len(files)).astype(np.int64)
     first = np.array([file.runs[0][0] for file in files], np.int64)
     last = np.array([sum(file.runs[-1]) - 1 for file in files], np.int64)
-    row, is_event = events.at_positions(first)
-    kind = np.where(is_event, np.append(events.kind, 0)[row], 0).astype(np.uint8)
-    size = count * measuring.reader.block_size - events.zero_tails(last)
+    row, is_event = index.at_positions(first)
+    kind = np.where(is_event, np.append(index.kind, 0)[row], 0).astype(np.uint8)
+    size = count * measuring.reader.block_size - index.zero_tails(last)
     for one, file in enumerate(files):
         size[one] = measuring.size_in_runs(file.runs) or size[one]
-    run, block, blocks = _blocks_of(table[:, 0], table[:, 1], ground)
+    run, block, blocks = _blocks_of(table[:, 0], table[:, 1], area)
     return CarvedFiles(
-        ground.blocks(first),
+        area.blocks(first),
         count,
         size,
         kind,
-        np.append(events.text, False)[row],
+        np.append(index.text, False)[row],
         np.array([file.end for file in files], np.uint8),
-        events.at_boundary(first, ground),
+        index.at_boundary(first, area),
         owner[run],
         block,
         blocks,

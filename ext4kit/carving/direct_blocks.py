@@ -43,16 +43,16 @@ def attach_preceding_blocks(
         leading: True where the body begins directly after the first twelve blocks.
         measuring: holds the carving area and its features.
     """
-    ground, events = measuring.ground, measuring.events
+    area, index = measuring.ground, measuring.events
     if not bodies:
         return [], []
     first = np.array([body[0][0] for body in bodies], np.int64)
     start = first - DIRECT_BLOCKS
-    near = leading & (start >= 0) & (ground.contiguous_end(np.maximum(start, 0)) > first)
+    near = leading & (start >= 0) & (area.contiguous_end(np.maximum(start, 0)) > first)
     taken = np.array(sorted(run for body in bodies for run in body), np.int64)
     following = np.searchsorted(taken[:, 0] + taken[:, 1], start, side="right")
-    near &= np.append(taken[:, 0], ground.size)[following] >= first
-    fresh = events.at_boundary(start, ground) | np.isin(start, taken.sum(axis=1))
+    near &= np.append(taken[:, 0], area.size)[following] >= first
+    fresh = index.at_boundary(start, area) | np.isin(start, taken.sum(axis=1))
     whole = [
         AssembledFile(
             [(body[0][0] - DIRECT_BLOCKS, DIRECT_BLOCKS + body[0][1]), *body[1:]],
@@ -60,8 +60,8 @@ def attach_preceding_blocks(
         )
         for body in bodies
     ]
-    inner = _file_ends_in_bodies(events, bodies)
-    doubtful = (_count_file_ends(events, start, first) > 0) | (inner >= _MANY_ENDS)
+    inner = _file_ends_in_bodies(index, bodies)
+    doubtful = (_count_file_ends(index, start, first) > 0) | (inner >= _MANY_ENDS)
     for row in np.flatnonzero(near & (doubtful | ~fresh)).tolist():
         near[row] = measuring.size_in_runs(whole[row].runs)
     whole = [file for file, good in zip(whole, near.tolist(), strict=True) if good]
@@ -69,22 +69,22 @@ def attach_preceding_blocks(
     return whole, [bodies[row] for row in remaining]
 
 
-def _file_ends_in_bodies(events: FeatureIndex, bodies: list[PositionRuns]) -> Int64s:
+def _file_ends_in_bodies(index: FeatureIndex, bodies: list[PositionRuns]) -> Int64s:
     """int64: number of files that seem to end before the last block of each body."""
     owner = np.repeat(np.arange(len(bodies)), [len(body) for body in bodies])
     table = np.array([run for body in bodies for run in body], np.int64)
     stop = table.sum(axis=1) - ends_group(owner)
-    ends = _count_file_ends(events, table[:, 0], stop)
+    ends = _count_file_ends(index, table[:, 0], stop)
     return np.bincount(owner, ends, len(bodies)).astype(np.int64)
 
 
-def _count_file_ends(events: FeatureIndex, start: Int64s, stop: Int64s) -> Int64s:
+def _count_file_ends(index: FeatureIndex, start: Int64s, stop: Int64s) -> Int64s:
     """int64: number of files that end between the two positions, by text and signatures."""
-    following = np.append(events.position[1:], -1) == events.position + 1
-    begins = following & (np.append(events.kind[1:], 0) > 0)
-    ends: Int64s = np.concatenate([[0], np.cumsum((events.tail > 0) & (events.text | begins))])
-    low = np.searchsorted(events.position, start, side="left")
-    high = np.searchsorted(events.position, stop, side="left")
+    following = np.append(index.position[1:], -1) == index.position + 1
+    begins = following & (np.append(index.kind[1:], 0) > 0)
+    ends: Int64s = np.concatenate([[0], np.cumsum((index.tail > 0) & (index.text | begins))])
+    low = np.searchsorted(index.position, start, side="left")
+    high = np.searchsorted(index.position, stop, side="left")
     return ends[high] - ends[low]
 
 

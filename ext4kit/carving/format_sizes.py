@@ -40,9 +40,9 @@ class FormatSizer:
     """
 
     def __init__(
-        self, reader: BlockReader, ground: CarvingArea, events: FeatureIndex, budget: Budget
+        self, reader: BlockReader, area: CarvingArea, index: FeatureIndex, budget: Budget
     ) -> None:
-        self.reader, self.ground, self.events, self.budget = reader, ground, events, budget
+        self.reader, self.ground, self.events, self.budget = reader, area, index, budget
         self.rows: list[tuple[int, int, int, int, int, bool]] = []
         self.starts: Int64s = np.zeros(0, np.int64)  # of files with a signature, ascending
 
@@ -53,16 +53,16 @@ class FormatSizer:
             taken: int64, first positions of unavailable runs, ascending.
             taken_count: int64, their lengths.
         """
-        events = self.events
-        wanted = np.flatnonzero(_MEASURED[events.kind])
-        places = events.position[wanted]
-        fresh = events.at_boundary(places, self.ground)
-        self.starts = places[fresh & ~_SHORT[events.kind[wanted]]]
+        index = self.events
+        wanted = np.flatnonzero(_MEASURED[index.kind])
+        places = index.position[wanted]
+        fresh = index.at_boundary(places, self.ground)
+        self.starts = places[fresh & ~_SHORT[index.kind[wanted]]]
         limit = self.ground.contiguous_end(places)
         following = np.searchsorted(taken, places, side="right")
         limit = np.minimum(limit, np.append(taken, self.ground.size)[following])
         hidden = (taken + taken_count)[following - 1] > places if len(taken) else following > 0
-        wanted_kinds = events.kind[wanted]
+        wanted_kinds = index.kind[wanted]
         end = 0
         for at, kind, new, stop, is_taken in zip(
             places.tolist(), wanted_kinds.tolist(), fresh.tolist(), limit.tolist(),

@@ -62,9 +62,9 @@ class HeadlessBodies:
             self.lacks_direct_blocks[kept],
         )
 
-    def position_runs(self, ground: CarvingArea) -> list[PositionRuns]:
+    def position_runs(self, area: CarvingArea) -> list[PositionRuns]:
         """The runs of positions of each file; all blocks must be in the carving area."""
-        places = ground.positions(self.runs.physical).tolist()
+        places = area.positions(self.runs.physical).tolist()
         found: list[PositionRuns] = [[] for _ in range(len(self))]
         columns = self.runs.owner.tolist(), places, self.runs.length.tolist()
         for owner, first, count in zip(*columns, strict=True):

@@ -155,12 +155,12 @@ class DirectoryBlockHistory:
         blocks, _, instances = self._block_owners
         block, first = np.unique(blocks[::-1], return_index=True)
         instance = instances[::-1][first]
-        dead = (
+        freed = (
             (instance >= 0) & ~history.is_allocated[np.maximum(instance, 0)]
             if len(states)
             else instance < 0
         )
-        block, instance = block[dead], instance[dead]
+        block, instance = block[freed], instance[freed]
         free = ~history.fs.bitmaps.blocks_in_use(block)
         tenant, holder, begin, _ = self._ownership_periods
         logged = begin != TID_NONE  # the log has all versions of the block
@@ -173,9 +173,9 @@ class DirectoryBlockHistory:
         """Present blocks of live directories, for the removed entries in them."""
         block, tid, instance = self._block_owners
         last = ends_group(block)
-        alive = self.history.is_allocated
+        allocated = self.history.is_allocated
         kept = last & (
-            (instance < 0) | alive[np.maximum(instance, 0)] if len(alive) else instance < 0
+            (instance < 0) | allocated[np.maximum(instance, 0)] if len(allocated) else instance < 0
         )
         now = np.full(kept.sum(), TID_ON_DISK)
         return DirBlockVersions(block[kept], now, instance[kept], np.full(len(now), SRC_DISK))

@@ -438,8 +438,8 @@ class History:
         if freed.any():
             what = f"{freed.sum():,} linked inodes are marked free; they are treated as allocated"
             self.fs.problems.add("inode bitmaps", what)
-        alive: Bools = (linked & used) | self._may_be_linked(last)
-        return alive
+        allocated: Bools = (linked & used) | self._may_be_linked(last)
+        return allocated
 
     def _may_be_linked(self, last: Rows) -> Bools:
         """True where the last known state is linked and later states cannot be read.

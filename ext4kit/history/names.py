@@ -277,8 +277,8 @@ class NameHistory:
         row = np.where((row < 0) & exists & older, earliest, row)
         instance = np.where(row >= 0, states.instance[row], -1)
         instance[(row >= 0) & states.untagged[row] & ~self._is_only_instance[instance]] = -1
-        dead = (states.table.links_count[row] == 0) & (states.tid[row] < tids + linked)
-        return np.where((row >= 0) & dead & (tids != TID_BEFORE_LOG), -1, instance)
+        freed = (states.table.links_count[row] == 0) & (states.tid[row] < tids + linked)
+        return np.where((row >= 0) & freed & (tids != TID_BEFORE_LOG), -1, instance)
 
     def _journal_gap_behind(self, numbers: Int64s, tids: Int64s) -> Bools:
         """True where an unknown instance may have used the inode number as of a tid.
@@ -470,15 +470,15 @@ class NameHistory:
         there is the latest time. A change of the inode without its entries may be a rename.
         """
         numbers, names = self.history.number, self.name_table
-        alive = np.flatnonzero(self.history.is_allocated[names.instance])
+        allocated = np.flatnonzero(self.history.is_allocated[names.instance])
         found = self.removed.found
         left = np.flatnonzero(np.isin(found.file_type, (0, DIRECTORY_TYPE)))
-        child = np.append(numbers[names.instance[alive]], found.inode[left])
-        above = np.append(names.directory[alive], found.directory[left])
-        until = np.append(self._commit_times(names.removed[alive]), np.full(len(left), FOREVER))
+        child = np.append(numbers[names.instance[allocated]], found.inode[left])
+        above = np.append(names.directory[allocated], found.directory[left])
+        until = np.append(self._commit_times(names.removed[allocated]), np.full(len(left), FOREVER))
         touched, _ = directory_times(self.history, above)
         until = np.minimum(until, touched)
-        past_names = [names.name[row] for row in alive.tolist()]
+        past_names = [names.name[row] for row in allocated.tolist()]
         past_names += [found.name[row] for row in left.tolist()]
         row = self.live.rows(child)
         result = self.live.renamed.copy()

@@ -89,8 +89,8 @@ def bind_instances(
     mine, directory = instance[known], entries.found.directory[known]
     touched, made = directory_times(history, directory)
     removed, begin = last_ctimes(history)[mine], creation_times(history)[mine]
-    dead = (directory >= 0) & ~np.append(history.is_allocated, False)[np.maximum(directory, -1)]
-    together = dead & (np.abs(touched - removed) < SAME_DELETION_WINDOW)
+    deleted = (directory >= 0) & ~np.append(history.is_allocated, False)[np.maximum(directory, -1)]
+    together = deleted & (np.abs(touched - removed) < SAME_DELETION_WINDOW)
     again = was_reused[known] | (begin > np.minimum(touched, until[known]))
     again |= ~is_first_instance(history, mine) & ~together
     result = np.full(len(known), int(Bond.NAMED))
@@ -113,15 +113,15 @@ def _mark_ambiguous(instance: Int64s, bond: Int64s) -> Int64s:
 def directory_times(history: History, directory: Int64s) -> tuple[Int64s, Int64s]:
     """(last change, creation) in ns of directories: instances, or minus live inode numbers."""
     instance = np.maximum(directory, 0)
-    alive = (directory < 0) | np.append(history.is_allocated, True)[instance]
+    allocated = (directory < 0) | np.append(history.is_allocated, True)[instance]
     number = np.where(directory < 0, -directory, np.append(history.number, 0)[instance])
     touched, made = (
         np.append(last_ctimes(history), 0)[instance],
         np.append(creation_times(history), 0)[instance],
     )
-    known, place = np.unique(number[alive], return_inverse=True)
+    known, place = np.unique(number[allocated], return_inverse=True)
     table = history.fs.inode_table(known)
-    touched[alive], made[alive] = table.ctime[place], table.crtime[place]
+    touched[allocated], made[allocated] = table.ctime[place], table.crtime[place]
     return touched, made
 
 

@@ -65,12 +65,12 @@ def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Bools:
     by_extents = (disk.flags & int(InodeFlags.EXTENTS)) != 0
     words = _map_words(disk.i_block)
     deep = np.where(by_extents, words[:, 1] >> 16 != 0, words[:, 12:].any(axis=1))
-    alive = (disk.links_count > 0) & fs.bitmaps.inodes_in_use(disk.number)
+    linked = (disk.links_count > 0) & fs.bitmaps.inodes_in_use(disk.number)
     group, slot = group_and_slot(fs.superblock, disk.number)
     per_block = fs.superblock.block_size // fs.superblock.inode_size
     block = group * fs.superblock.inodes_per_group + slot // per_block
     inner = (block != block[:1]) & (block != block[-1:])
-    fixed: Bools = alive & inner & ~deep & ~disk.is_dir
+    fixed: Bools = linked & inner & ~deep & ~disk.is_dir
     return fixed
 
 

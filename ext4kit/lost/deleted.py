@@ -40,7 +40,7 @@ def find_deleted_in_lost(fs: LostFileSystem, there: list[DeletedFile]) -> list[D
     """
     if fs.identity.seed is None:
         return []
-    lives = {(file.number, file.generation) for file in there}
+    instances = {(file.number, file.generation) for file in there}
     living = {file.number for file in there if file.number is not None}
     quiet = copy(fs)
     quiet.problems = Problems()  # that no log is left is none
@@ -51,7 +51,7 @@ def find_deleted_in_lost(fs: LostFileSystem, there: list[DeletedFile]) -> list[D
     return [
         _downgraded(file)
         for file in find_deleted(view)
-        if (file.number, file.generation) not in lives
+        if (file.number, file.generation) not in instances
     ]
 
 

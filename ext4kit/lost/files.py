@@ -22,8 +22,8 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.lost.deleted import find_deleted_in_lost
 from ext4kit.lost.file_system import LostFileSystem
+from ext4kit.lost.foreign_metadata import may_hold_foreign_metadata
 from ext4kit.lost.overwriting import in_blocks
-from ext4kit.lost.strangers import may_hold_foreign_metadata
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.traces import node_checksums_ok

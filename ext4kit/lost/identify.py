@@ -174,13 +174,13 @@ def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPai
     for at in range(0, len(tailed), BLOCKS_AT_ONCE):
         some = tailed[at : at + BLOCKS_AT_ONCE]
         rows = read_records(reader.source, pairs.block[some], reader.block_size)
-        marks = directory_checksum_residues(directory_inode_seeds(rows), pairs.generation[some])
-        said[some] = marks ^ pairs.number[some]
+        residues = directory_checksum_residues(directory_inode_seeds(rows), pairs.generation[some])
+        said[some] = residues ^ pairs.number[some]
     seeds = _keep_agreeing(said, pairs.number, sure)
     for size in INODE_SIZES:  # the root of an index has its checksum elsewhere
         rest = np.flatnonzero((seeds < 0) & (pairs.place % size == 0))
-        marks, whole = inode_marks(read_records(reader.source, pairs.place[rest], size))
-        said = np.where(whole, marks ^ pairs.number[rest], -1)
+        residues, whole = inode_marks(read_records(reader.source, pairs.place[rest], size))
+        said = np.where(whole, residues ^ pairs.number[rest], -1)
         known = np.append(sure, np.unique(seeds[seeds >= 0]))
         seeds[rest] = _keep_agreeing(said, pairs.number[rest], known)
     return seeds

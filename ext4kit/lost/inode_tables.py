@@ -108,8 +108,8 @@ def _inode_slots(
 def _claims_by_checksum(source: Source, origin: FsIdentity, places: Int64s) -> TableClaims:
     superblock = origin.superblock
     rows, block, slot, place = _inode_slots(source, origin, places)
-    marks, whole = inode_marks(rows)
-    number = marks ^ superblock.seed
+    residues, whole = inode_marks(rows)
+    number = residues ^ superblock.seed
     per_block = superblock.block_size // superblock.inode_size
     fits = whole & (number > 0) & (number <= source.size // superblock.inode_size)
     fits &= (number - 1) % per_block == slot

@@ -197,12 +197,12 @@ class _TreeBuilder:
         table, broken = parse_entries(rows, self.fs.has_file_types, dots=False)
         inside = (table.inode > 0) & (table.inode < len(self.used))
         child = np.where(inside, table.inode, 0)
-        loose = self.known[child] & ~self.named[child]
+        unnamed = self.known[child] & ~self.named[child]
         count = np.bincount(table.block, minlength=len(rows))
-        good = np.bincount(table.block[loose], minlength=len(rows))
+        good = np.bincount(table.block[unnamed], minlength=len(rows))
         fits = (broken < 0) & (good > 0) & (good * 2 >= count)
         fits |= (register == self._root_seed) & (good > 0)
-        kept = fits[table.block] & (loose | ~self.known[child])
+        kept = fits[table.block] & (unnamed | ~self.known[child])
         table = table.take(kept)
         columns = (table.names(rows), table.inode.tolist(), table.file_type.tolist())
         entries = list(zip(*columns, strict=True))
@@ -236,9 +236,9 @@ class _TreeBuilder:
 
     def _rebuild_root(self) -> None:
         """Rebuild the root: its remaining entries, and names for inodes without an entry."""
-        loose = (self.used > 0) & ~self.named
+        unnamed = (self.used > 0) & ~self.named
         made = [n for n in self.entries if n >= len(self.named) or not self.named[n]]
-        numbers = np.union1d(np.flatnonzero(loose), np.array(made, np.int64))
+        numbers = np.union1d(np.flatnonzero(unnamed), np.array(made, np.int64))
         numbers = numbers[numbers != ROOT].astype(np.int64)
         entries = self.entries.get(ROOT) or self._surviving_entries(ROOT)
         for at in range(0, len(numbers), INODES_AT_ONCE):

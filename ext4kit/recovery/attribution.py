@@ -80,11 +80,11 @@ class BlockAttribution:
 def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttribution:
     """The blocks of each candidate and their other owners."""
     history, row = artifacts.history, candidates.state_row
-    life, tid = history.states.instance[row], history.states.tid[row]
+    instance, tid = history.states.instance[row], history.states.tid[row]
     runs, uses = clip_to_size(history, candidates), recorded_uses(history)
     freed = _freed_tids(history, candidates)
     since = np.where(tid == TID_ON_DISK, freed, tid)  # another inode with a block later took it
-    reuse = find_reuse(history, uses, runs, life, since, freed)
+    reuse = find_reuse(history, uses, runs, instance, since, freed)
     untagged, unassigned = find_untagged_copies(
         history, candidates, runs, reuse.candidate, artifacts.untagged
     )
@@ -148,12 +148,12 @@ def find_competing(history: History, candidates: Candidates, runs: Runs) -> Bloc
     freed &= candidates.freed_tid != TID_NONE
     others = runs.take(freed[runs.owner])
     mine, other = overlap_pairs(runs.physical, runs.length, others.physical, others.length)
-    life = states.instance[candidates.state_row]
-    last = np.searchsorted(states.instance, life, side="right") - 1
+    instance = states.instance[candidates.state_row]
+    last = np.searchsorted(states.instance, instance, side="right") - 1
     dtime = table.dtime[last]
     dtime = np.where(dtime > 0, dtime, table.ctime[last] // NANOSECONDS)
     later = dtime[others.owner[other]] >= dtime[runs.owner[mine]]
-    later &= life[others.owner[other]] != life[runs.owner[mine]]
+    later &= instance[others.owner[other]] != instance[runs.owner[mine]]
     later &= candidates.freed_tid[runs.owner[mine]] != TID_NONE
     mine, other = mine[later], other[later]
     start = np.maximum(runs.physical[mine], others.physical[other])

@@ -27,7 +27,7 @@ class BlockUses(Table):
         start, length: the blocks.
         instance: the instance that used them; -1 if unknown.
         inode: inode number of the owner, 0 if unknown.
-        order: transaction that shows the use, TID_ON_DISK for the disk.
+        tid: transaction that shows the use, TID_ON_DISK for the disk.
         is_content: True for content; False for tree blocks and unknown uses.
     """
 
@@ -35,7 +35,7 @@ class BlockUses(Table):
     length: Int64s
     instance: Int64s
     inode: Int64s
-    order: Int64s
+    tid: Int64s
     is_content: Bools
 
 
@@ -46,15 +46,15 @@ class BlockReuse(Table):
     Attributes:
         candidate: row of the candidate; ascending.
         start, length: the blocks.
-        number: inode number of the later owner, 0 if unknown.
-        order: transaction that shows the later use, TID_ON_DISK for the present.
+        inode: inode number of the later owner, 0 if unknown.
+        tid: transaction that shows the later use, TID_ON_DISK for the present.
     """
 
     candidate: Int64s
     start: Int64s
     length: Int64s
-    number: Int64s
-    order: Int64s
+    inode: Int64s
+    tid: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,14 @@ def _uses_by_fast_commits(history: History) -> BlockUses:
     if not isinstance(blocks, ReplayedBlocks) or not len(blocks.changed):
         return BlockUses.empty()
     start, length, number, generation = added_ranges(blocks.log)
-    keys = history.number << 32 | history.generation  # lives are numbered in that order
-    life = SortedIndex(keys).rows(number << 32 | generation)
+    keys = history.number << 32 | history.generation  # the order of instances
+    instance = SortedIndex(keys).rows(number << 32 | generation)
     now = np.full(len(number), TID_ON_DISK)
-    return BlockUses(start, length, life, number, now, np.ones(len(number), bool))
+    return BlockUses(start, length, instance, number, now, np.ones(len(number), bool))
 
 
 def find_reuse(
-    history: History, uses: RecordedUses, runs: Runs, life: Rows, since: Int64s, freed: Int64s
+    history: History, uses: RecordedUses, runs: Runs, instance: Rows, since: Int64s, freed: Int64s
 ) -> BlockReuse:
     """The blocks of candidates that later owners had, by candidate, block and age.
 
@@ -129,7 +129,7 @@ def find_reuse(
         history: with the bitmaps and inodes of the present.
         uses: what is recorded.
         runs: the candidates' blocks; `owner` is the candidate's row.
-        life: per candidate.
+        instance: per candidate.
         since: per candidate: another inode that has a block in a later transaction took it.
         freed: per candidate: the transaction that shows it freed, TID_NONE while it holds its
             blocks still (an orphan).
@@ -142,20 +142,18 @@ def find_reuse(
     ):
         mine, other = overlap_pairs(runs.physical, runs.length, theirs.start, theirs.length)
         candidate = runs.owner[mine]
-        later = (theirs.order[other] > after[candidate]) & (freed[candidate] != TID_NONE)
-        later &= theirs.instance[other] != life[candidate]
+        later = (theirs.tid[other] > after[candidate]) & (freed[candidate] != TID_NONE)
+        later &= theirs.instance[other] != instance[candidate]
         mine, other = mine[later], other[later]
         start = np.maximum(runs.physical[mine], theirs.start[other])
         end = np.minimum(
             runs.physical[mine] + runs.length[mine], theirs.start[other] + theirs.length[other]
         )
         parts.append(
-            BlockReuse(
-                runs.owner[mine], start, end - start, theirs.inode[other], theirs.order[other]
-            )
+            BlockReuse(runs.owner[mine], start, end - start, theirs.inode[other], theirs.tid[other])
         )
     found = BlockReuse.concat(parts)
-    return found.take(np.lexsort((-found.order, found.start, found.candidate)))
+    return found.take(np.lexsort((-found.tid, found.start, found.candidate)))
 
 
 def _allocated_now(history: History, runs: Runs, freed: Int64s) -> BlockReuse:

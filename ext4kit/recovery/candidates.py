@@ -77,10 +77,10 @@ def select_candidates(
         pairs = (nothing, nothing)
         sources = nothing.astype(str)
         return Candidates(nothing, sources, nothing, flags, runs, flags, pairs, nothing)
-    dead = np.flatnonzero(~history.is_allocated)
-    last = history.last_content_row[dead]
+    deleted = np.flatnonzero(~history.is_allocated)
+    last = history.last_content_row[deleted]
     parts = [_from_states(history, last[last >= 0], False)]
-    parts += _without_content_state(history, dead[last < 0], maps)
+    parts += _without_content_state(history, deleted[last < 0], maps)
     if versions:
         parts.append(_from_states(history, _earlier_version_rows(history), True))
     return _concat(parts)
@@ -126,16 +126,16 @@ def _freed_tids_by_dtime(history: History, rows: Int64s) -> Int64s:
 
 
 def _without_content_state(
-    history: History, lives: Int64s, found: RebuiltMaps | None
+    history: History, instances: Int64s, found: RebuiltMaps | None
 ) -> list[Candidates]:
     """Candidates without a content state: mapped by stale index entries, a rebuilt map, or not."""
-    rows = np.searchsorted(history.states.instance, lives, side="right") - 1
+    rows = np.searchsorted(history.states.instance, instances, side="right") - 1
     roots, rooted = _stale_roots(history, rows)
     maps = history.map_states(rows[rooted], roots[rooted])
     sound, usable = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     usable[np.flatnonzero(rooted)[np.unique(maps.runs.owner)]] = True
     sound[np.flatnonzero(rooted)[~maps.damaged]] = True
-    place = _rebuilt_rows(lives, found)
+    place = _rebuilt_rows(instances, found)
     mapped = (place != NO_ROW) & ~(sound & usable)
     stale, nothing = usable & ~mapped, ~usable & ~mapped
     parts = [
@@ -149,12 +149,12 @@ def _without_content_state(
     return parts
 
 
-def _rebuilt_rows(lives: Int64s, found: RebuiltMaps | None) -> Rows:
+def _rebuilt_rows(instances: Int64s, found: RebuiltMaps | None) -> Rows:
     """Row of the first rebuilt map of each instance, NO_ROW for none."""
     if found is None or not len(found):
-        return np.full(len(lives), NO_ROW)
-    known, first = np.unique(found.life, return_index=True)
-    return values_at(first, SortedIndex(known).rows(lives))
+        return np.full(len(instances), NO_ROW)
+    known, first = np.unique(found.instance, return_index=True)
+    return values_at(first, SortedIndex(known).rows(instances))
 
 
 def _from_rebuilt_maps(
@@ -165,7 +165,7 @@ def _from_rebuilt_maps(
     chosen = np.zeros(len(found), bool)
     chosen[place] = True
     maps = found.take(chosen)
-    whole = BlockMaps(maps.runs, maps.nodes, np.zeros(len(maps), bool))
+    whole = BlockMaps(maps.runs, maps.tree_blocks, np.zeros(len(maps), bool))
     part = _from_final_states(history, rows[order], "", whole)
     return replace(part, map_source=maps.source, rebuilt_row=place[order])
 

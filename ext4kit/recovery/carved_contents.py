@@ -73,7 +73,7 @@ def find_carved_contents(artifacts: Artifacts, blocks: BlockAttribution) -> Carv
 
 def _from_ownerless_maps(artifacts: Artifacts, claimed: Intervals) -> CarvedContents:
     """Rebuilt maps of unknown inodes whose blocks are all unallocated."""
-    maps = artifacts.maps.take(artifacts.maps.life < 0)
+    maps = artifacts.maps.take(artifacts.maps.instance < 0)
     if len(maps):  # else the bitmaps of all groups would be read for nothing
         runs, unused = maps.runs, artifacts.space.unused
         mine, _ = overlap_pairs(runs.physical, runs.length, claimed.start, claimed.length)
@@ -99,7 +99,7 @@ def _from_unallocated(
     assert artifacts.block_features is not None
     structures, maps = artifacts.metadata, artifacts.maps
     metadata = structures.block[~structures.in_journal]
-    trees = np.concatenate([metadata, blocks.candidates.tree_blocks[1], maps.nodes[1]])
+    trees = np.concatenate([metadata, blocks.candidates.tree_blocks[1], maps.tree_blocks[1]])
     claimed = Intervals.union(
         np.concatenate([claimed.start, unowned.physical, trees]),
         np.concatenate([claimed.length, unowned.length, np.ones(len(trees), np.int64)]),
@@ -116,9 +116,9 @@ def _from_untagged_copies(
 ) -> CarvedContents:
     """Untagged journal copies of unknown files, carved."""
     space = artifacts.space
-    runs, marks = block_features_of_journal(log, blocks.unassigned)
+    runs, features = block_features_of_journal(log, blocks.unassigned)
     return _to_contents(
-        space, carve(space.blocks, marks, runs, Intervals.empty()), UNTAGGED_JOURNAL
+        space, carve(space.blocks, features, runs, Intervals.empty()), UNTAGGED_JOURNAL
     )
 
 

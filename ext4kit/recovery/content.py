@@ -141,8 +141,10 @@ def _without_blocks(runs: Runs, lost: Sequence[LostPiece]) -> Runs:
     if not lost:
         return runs
     table = np.array([(piece.start, piece.length) for piece in lost], np.int64)
-    gone = Intervals.union(table[:, 0], table[:, 1])
-    return subtract_parts(runs, *common_parts(runs.physical, runs.length, gone.start, gone.length))
+    listed = Intervals.union(table[:, 0], table[:, 1])
+    return subtract_parts(
+        runs, *common_parts(runs.physical, runs.length, listed.start, listed.length)
+    )
 
 
 def link_target(content: Content) -> bytes | None:

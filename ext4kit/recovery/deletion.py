@@ -20,15 +20,15 @@ class DeletionFacts:
 
     Attributes:
         inode: the state's inode, with owner and group whole.
-        order: that of the state.
+        tid: that of the state.
         last_linked_tid: order of the last state that shows it linked, up to its own;
             first_missing_tid: of the next.
         dtime: when it was freed (ns), None when nothing tells it.
-        freed_mtime: mtime of the life's last state when that shows it freed, else None.
+        freed_mtime: mtime of the instance's last state when that shows it freed, else None.
     """
 
     inode: list[Inode]
-    order: list[int]
+    tid: list[int]
     last_linked_tid: list[int]
     first_missing_tid: list[int]
     dtime: list[int | None]
@@ -41,22 +41,22 @@ def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
     if not len(found):
         return DeletionFacts([], [], [], [], [], [])
     linked = _last_linked_rows(history)[row]
-    dead = _freed_rows(history, row)
+    freed = _freed_rows(history, row)
     shown = np.where(found.superseded, row, linked)
     dated = (
-        (dead >= 0)
-        & history.is_freed[dead]
-        & ~np.isin(states.table.number[dead], history.freed_by_fast_commits)
+        (freed >= 0)
+        & history.is_freed[freed]
+        & ~np.isin(states.table.number[freed], history.freed_by_fast_commits)
     )
-    dtime = np.where(dated, states.table.dtime[dead] * NANOSECONDS, 0)
-    mtime = states.table.mtime[dead].tolist()
+    dtime = np.where(dated, states.table.dtime[freed] * NANOSECONDS, 0)
+    mtime = states.table.mtime[freed].tolist()
     return DeletionFacts(
         _complete_owners(history, row, linked),
         states.tid[row].tolist(),
         np.where(shown >= 0, states.tid[shown], TID_NONE).tolist(),
         np.where(shown >= 0, history.next_tid[shown], TID_NONE).tolist(),
         [moment or None for moment in dtime.tolist()],
-        [time if at >= 0 else None for time, at in zip(mtime, dead.tolist(), strict=True)],
+        [time if at >= 0 else None for time, at in zip(mtime, freed.tolist(), strict=True)],
     )
 
 

@@ -38,7 +38,7 @@ UNIT = 64 << 10  # bytes of the disk, aligned; drives discard units of this size
 
 
 def find_discarded(
-    history: History, found: Candidates, runs: Runs, marks: BlockFeatures | None
+    history: History, found: Candidates, runs: Runs, features: BlockFeatures | None
 ) -> tuple[Runs, Runs]:
     """Certainly and possibly discarded blocks of all candidates; `owner` is the candidate.
 
@@ -51,14 +51,14 @@ def find_discarded(
         history: the states.
         found: the candidates.
         runs: their blocks up to their size.
-        marks: block features of unallocated space, if it was read: blocks that are not zeros.
+        features: block features of unallocated space, if it was read: blocks that are not zeros.
     """
     table, row = history.states.table, found.state_row
     judged = (table.is_regular | table.is_symlink)[row] & ~found.size_unknown
     written = runs.take(judged[runs.owner] & ~runs.unwritten)
     every = np.arange(len(written))
     numbered = Runs(every, written.logical, written.length, written.physical, written.unwritten)
-    zeros = _zeros(history.fs, numbered if marks is None else _outside(numbered, marks))
+    zeros = _zeros(history.fs, numbered if features is None else _outside(numbered, features))
     taken = history.fs.bitmaps.blocks_in_use(zeros.physical)  # zeros of another owner
     zeros = zeros.take(~taken)
     whole = zeros.length == written.length[zeros.owner]
@@ -99,10 +99,10 @@ def _groups_of(fs: FileSystem, table: Runs) -> str:
     return f"block groups {', '.join(shown[:MOST_RANGES])}{more}"
 
 
-def _outside(runs: Runs, marks: BlockFeatures) -> Runs:
+def _outside(runs: Runs, features: BlockFeatures) -> Runs:
     """Parts of runs for which the scan found no data."""
     return subtract_parts(
-        runs, *common_parts(runs.physical, runs.length, marks.start, marks.length)
+        runs, *common_parts(runs.physical, runs.length, features.start, features.length)
     )
 
 

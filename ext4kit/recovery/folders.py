@@ -47,9 +47,9 @@ class DirectoryIds:
             names: names of the candidates.
         """
         found = np.full(len(number), NOTHING)
-        gone = np.flatnonzero(candidate != NOTHING)
-        found[gone] = self._assign_ids(
-            [_directory_of(names[row]) for row in candidate[gone].tolist()]
+        removed = np.flatnonzero(candidate != NOTHING)
+        found[removed] = self._assign_ids(
+            [_directory_of(names[row]) for row in candidate[removed].tolist()]
         )
         tree = fs.tree()
         folder = self._assign_ids(tree.folders)[tree.folder]

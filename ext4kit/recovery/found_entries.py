@@ -37,7 +37,7 @@ class FoundEntries(Table):
     Attributes:
         directory: inode number of the directory; generation: of the directory, -1 if unknown.
         inode: inode number in the entry; file_type: type in the entry, 0 for unknown.
-        order: transaction of a journal copy, -1 for a block on disk.
+        tid: transaction of a journal copy, -1 for a block on disk.
         name: the names.
     """
 
@@ -45,7 +45,7 @@ class FoundEntries(Table):
     generation: Int64s
     inode: Int64s
     file_type: Int64s
-    order: Int64s
+    tid: Int64s
     name: Names
 
 
@@ -62,9 +62,9 @@ def find_directory_entries(
     """
     blocks = structures.of_kind(DIRECTORY)
     number, generation = owners.inodes_of(blocks.seed)
-    told = (number == 0) & (blocks.stated_number > 0)
-    number = np.where(told, blocks.stated_number, number)
-    generation = np.where(told, -1, generation)
+    stated = (number == 0) & (blocks.stated_number > 0)
+    number = np.where(stated, blocks.stated_number, number)
+    generation = np.where(stated, -1, generation)
     order = np.where(blocks.in_journal, tids_of_untagged(space.log, blocks.block), -1)
     parts = []
     owned = np.flatnonzero(number > 0)
@@ -88,13 +88,13 @@ class InodeInstances(Table):
     """Lifetime of each instance, ns, and its type.
 
     Attributes:
-        begin: creation, 0 if unknown.
-        end: deletion, the maximum if allocated or unknown.
+        created: creation, 0 if unknown.
+        freed: deletion, the maximum if allocated or unknown.
         kind: upper bits of the mode.
     """
 
-    begin: Int64s
-    end: Int64s
+    created: Int64s
+    freed: Int64s
     kind: Int64s
 
     @classmethod
@@ -102,8 +102,8 @@ class InodeInstances(Table):
         """The instances of a history."""
         table = history.states.table
         last = history.last_rows
-        dead = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~history.is_allocated
-        end = np.where(dead, (table.dtime[last] + 1) * NANOSECONDS, _FOREVER)
+        freed = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~history.is_allocated
+        end = np.where(freed, (table.dtime[last] + 1) * NANOSECONDS, _FOREVER)
         begin = table.crtime[last] // NANOSECONDS * NANOSECONDS
         return cls(begin, end, table.mode[last] >> 12)
 
@@ -117,19 +117,19 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
     Returns:
         (instance, row of `found`) columns, one row per named instance.
     """
-    lives = InodeInstances.of(history)
-    entry, life = _possible_instances(history, found, lives)
+    instances = InodeInstances.of(history)
+    entry, instance = _possible_instances(history, found, instances)
     count = np.bincount(entry, minlength=len(found))
-    sole = (count[entry] == 1) & ~history.is_allocated[life]
-    entry, life = entry[sole], life[sole]
-    order = np.lexsort((-found.order[entry], life))
-    entry, life = entry[order], life[order]
-    first = starts_group(life)
+    sole = (count[entry] == 1) & ~history.is_allocated[instance]
+    entry, instance = entry[sole], instance[sole]
+    order = np.lexsort((-found.tid[entry], instance))
+    entry, instance = entry[order], instance[order]
+    first = starts_group(instance)
     several = np.flatnonzero(~first)
     leading = np.flatnonzero(first)[np.cumsum(first)[several] - 1]
     differs = _differs(found.take(entry[several]), found.take(entry[leading]))
-    kept = first & ~np.isin(life, life[several[differs]])
-    return life[kept], entry[kept]
+    kept = first & ~np.isin(instance, instance[several[differs]])
+    return instance[kept], entry[kept]
 
 
 def _differs(one: FoundEntries, other: FoundEntries) -> Bools:
@@ -142,28 +142,28 @@ def _differs(one: FoundEntries, other: FoundEntries) -> Bools:
 
 
 def _possible_instances(
-    history: History, found: FoundEntries, lives: InodeInstances
+    history: History, found: FoundEntries, instances: InodeInstances
 ) -> tuple[Rows, Rows]:
-    """(entry, life) of all lives that an entry can mean.
+    """(entry, instance) of all instances that an entry can mean.
 
     A directory of which nothing is left but blocks, its inode another's since, says too little of
     when: the numbers that it names may have been others' as well.
     """
     low, high = SortedIndex(history.number).bounds(found.inode)
     entry, position = expand(high - low)
-    life = low[entry] + position
+    instance = low[entry] + position
     directory = directory_instances(history, found)
     known = directory >= 0
-    begin = np.where(known, lives.begin[directory], 0)[entry]
+    begin = np.where(known, instances.created[directory], 0)[entry]
     replaced = _number_reused_time(history, found)
-    end = np.where(known, lives.end[directory], replaced)[entry]
+    end = np.where(known, instances.freed[directory], replaced)[entry]
     kind = MODES[np.minimum(found.file_type[entry], len(MODES) - 1)]
-    fits = (kind == 0) | (kind == lives.kind[life])
-    fits &= (lives.begin[life] <= end) & (lives.end[life] >= begin)
+    fits = (kind == 0) | (kind == instances.kind[instance])
+    fits &= (instances.created[instance] <= end) & (instances.freed[instance] >= begin)
     fits &= (known | (replaced == _FOREVER))[entry]
-    fits &= ~_created_after_copy(history, life, found.order[entry])
-    fits &= ~_is_earlier(history, life, found.order[entry])
-    return entry[fits], life[fits]
+    fits &= ~_created_after_copy(history, instance, found.tid[entry])
+    fits &= ~_is_earlier(history, instance, found.tid[entry])
+    return entry[fits], instance[fits]
 
 
 def _number_reused_time(history: History, found: FoundEntries) -> Int64s:
@@ -181,50 +181,52 @@ def _number_reused_time(history: History, found: FoundEntries) -> Int64s:
     return np.where(other & ~same, crtime + coarse, _FOREVER)
 
 
-def is_former_directory(found: FoundEntries, lives: Bools) -> Bools:
-    """Per entry (bool): the directory that lives under its number now is a later one.
+def is_former_directory(found: FoundEntries, is_allocated: Bools) -> Bools:
+    """Per entry (bool): the directory that now has its number is a later one.
 
     A directory keeps its first block, the one that tells its number, for as long as it lives;
     what begins so in free space was another's.
 
     Args:
         found: the entries.
-        lives: bool (n,), the directory with that number lives.
+        is_allocated: bool (n,), the directory with that number is allocated.
     """
-    return lives & (found.generation < 0) & (found.order < 0)
+    return is_allocated & (found.generation < 0) & (found.tid < 0)
 
 
 def directory_instances(history: History, found: FoundEntries) -> Rows:
     """The instance of each entry's directory, -1 if unknown."""
-    life = life_of(history, found.directory, found.generation)
-    other = is_former_directory(found, np.append(history.is_allocated, False)[life])
-    other |= (life >= 0) & (found.generation < 0) & _created_after_copy(history, life, found.order)
-    return np.where(other, -1, life)
+    instance = instance_rows_of(history, found.directory, found.generation)
+    other = is_former_directory(found, np.append(history.is_allocated, False)[instance])
+    other |= (
+        (instance >= 0) & (found.generation < 0) & _created_after_copy(history, instance, found.tid)
+    )
+    return np.where(other, -1, instance)
 
 
-def _created_after_copy(history: History, life: Int64s, order: Int64s) -> Bools:
+def _created_after_copy(history: History, instance: Int64s, order: Int64s) -> Bools:
     """True where an instance may have been created after the transaction of the entry's copy.
 
     A transaction is locked against changes before its commit time is set, from a coarse clock
     (kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`).
     """
-    states = history.states  # by life, then by tid
+    states = history.states  # by instance, then by tid
     first = np.append(states.tid[starts_group(states.instance)], _FOREVER)
-    begun = np.append(creation_times(history), 0)[life]
-    return (first[life] > order) & (begun > history.times_of(order) - CLOCK_RESOLUTION)
+    begun = np.append(creation_times(history), 0)[instance]
+    return (first[instance] > order) & (begun > history.times_of(order) - CLOCK_RESOLUTION)
 
 
-def _is_earlier(history: History, life: Int64s, order: Int64s) -> Bools:
+def _is_earlier(history: History, instance: Int64s, order: Int64s) -> Bools:
     """True where the journal shows the instance unlinked before the entry's copy."""
     states = history.states
-    gone = np.full(history.instance_count + 1, _FOREVER)
+    last_row_tid = np.full(history.instance_count + 1, _FOREVER)
     rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
-    np.minimum.at(gone, states.instance[rows], states.tid[rows])
-    return gone[life] < order
+    np.minimum.at(last_row_tid, states.instance[rows], states.tid[rows])
+    return last_row_tid[instance] < order
 
 
-def life_of(history: History, number: Int64s, generation: Int64s) -> Rows:
-    """The life with each number and generation, -1 for none; without one the only directory."""
+def instance_rows_of(history: History, number: Int64s, generation: Int64s) -> Rows:
+    """The instance with each number and generation, -1 for none; without one the only directory."""
     keys = history.number << 32 | history.generation
     if not len(keys):
         return np.full(len(number), -1)

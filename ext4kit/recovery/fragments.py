@@ -54,15 +54,17 @@ def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool
     after the deletions hold much of the space.
     """
     found, table = blocks.candidates, blocks.history.states.table
-    dead = (found.map_source == NO_MAP) & table.is_regular[found.state_row]
-    if contents.is_reliable.sum() > MAX_CONTENTS_PER_INODE * dead.sum():
+    unmapped = (found.map_source == NO_MAP) & table.is_regular[found.state_row]
+    if contents.is_reliable.sum() > MAX_CONTENTS_PER_INODE * unmapped.sum():
         return True
     time, length = _write_times(blocks)
     order = np.argsort(time)
     later = np.append(np.cumsum(length[order][::-1])[::-1], 0)
-    deaths = np.searchsorted(time[order], table.ctime[found.state_row[dead]], side="right")
+    freed_before = np.searchsorted(
+        time[order], table.ctime[found.state_row[unmapped]], side="right"
+    )
     left = int(contents.runs.length.sum())
-    shares = later[deaths] / np.maximum(later[deaths] + left, 1)
+    shares = later[freed_before] / np.maximum(later[freed_before] + left, 1)
     return float(shares.sum()) > MAX_REUSE_SHARE * len(shares)
 
 

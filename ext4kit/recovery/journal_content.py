@@ -90,11 +90,11 @@ def _owned_since(history: History, uses: BlockUses, row: Rows, block: Int64s) ->
     """
     states = history.states
     mine, other = overlap_pairs(block, np.ones_like(block), uses.start, uses.length)
-    earlier = uses.order[other] <= states.tid[row[mine]]
+    earlier = uses.tid[other] <= states.tid[row[mine]]
     mine, other = mine[earlier], other[earlier]
     own = uses.is_content[other] & (uses.instance[other] == states.instance[row[mine]])
     lent, since = np.full(len(row), TID_NONE), np.full(len(row), TID_ON_DISK)
-    np.maximum.at(lent, mine[~own], uses.order[other[~own]])
-    own &= uses.order[other] > lent[mine]
-    np.minimum.at(since, mine[own], uses.order[other[own]])
+    np.maximum.at(lent, mine[~own], uses.tid[other[~own]])
+    own &= uses.tid[other] > lent[mine]
+    np.minimum.at(since, mine[own], uses.tid[other[own]])
     return since

@@ -100,13 +100,13 @@ def _reused_pieces(blocks: BlockAttribution) -> dict[int, list[LostPiece]]:
     reuse, competing = blocks.reuse, blocks.competing
     owner_text = _owner_texts(blocks)
     found: dict[int, list[LostPiece]] = {}
-    columns = reuse.candidate, reuse.start, reuse.length, reuse.number, reuse.order
+    columns = reuse.candidate, reuse.start, reuse.length, reuse.inode, reuse.tid
     for candidate, start, length, number, tid in zip(
         *(column.tolist() for column in columns), strict=True
     ):
         piece = LostPiece(start, length, owner_text(number, tid))
         found.setdefault(candidate, []).append(piece)
-    others = competing.candidate, competing.start, competing.length, competing.number
+    others = competing.candidate, competing.start, competing.length, competing.inode
     for candidate, start, length, number in zip(
         *(column.tolist() for column in others), strict=True
     ):
@@ -135,7 +135,7 @@ def _owner_texts(blocks: BlockAttribution) -> Callable[[int, int], str]:
 
 def _owner_paths(blocks: BlockAttribution) -> dict[int, bytes]:
     """Paths of the allocated inodes that reuse blocks of candidates."""
-    wanted = np.unique(blocks.reuse.number[blocks.reuse.order == TID_ON_DISK])
+    wanted = np.unique(blocks.reuse.inode[blocks.reuse.tid == TID_ON_DISK])
     wanted = wanted[wanted > 0]
     if not len(wanted):
         return {}

@@ -176,8 +176,8 @@ class DeletedFile:
         """When it was deleted, ns: its own time, else the commit that first shows it gone."""
         if self.dtime is not None:
             return self.dtime
-        gone = self.deleted_between[1]
-        return None if gone is None else gone.time
+        first_missing = self.deleted_between[1]
+        return None if first_missing is None else first_missing.time
 
     def content(self) -> Content | None:
         """The recoverable bytes, None if there are none."""

@@ -79,9 +79,11 @@ def name_candidates(
     over_time = NameHistory(history)
     found_paths = FoundEntryPaths(history, over_time, entries)
     source = cache(partial(name_source, transaction_times(history)))
-    lives = history.states.instance[candidates.state_row]
-    rows = over_time.last_name_rows(lives)
-    names = [found_paths.name_of(life) for life in np.where(rows < 0, lives, -1).tolist()]
+    instances = history.states.instance[candidates.state_row]
+    rows = over_time.last_name_rows(instances)
+    names = [
+        found_paths.name_of(instance) for instance in np.where(rows < 0, instances, -1).tolist()
+    ]
     named = np.flatnonzero(rows >= 0)
     name_row, freed = rows[named], candidates.freed_tid[named]
     stood = over_time.places(name_row, np.where(freed == TID_NONE, TID_ON_DISK, freed))
@@ -90,7 +92,7 @@ def name_candidates(
     for candidate, row, seen, place in zip(*columns, strict=True):
         name, below = table.name[row], None
         if place is None:
-            other = found_paths.name_of(int(lives[candidate]))
+            other = found_paths.name_of(int(instances[candidate]))
             below = other.partial_path if other and other.name == name else None
         path, ground = (place.path, place.ground) if place else (None, None)
         names[candidate] = KnownName(name, path, below, source(seen), ground)
@@ -98,7 +100,7 @@ def name_candidates(
 
 
 class FoundEntryPaths:
-    """Names for lives that the log gives none.
+    """Names for instances that the journal gives none.
 
     A directory can have got another name since a file in it went. A path goes through what it
     was called when the file went or the copy was made, where the log goes back to that; through
@@ -107,7 +109,7 @@ class FoundEntryPaths:
     went soon after.
 
     Args:
-        history: the lives.
+        history: the instances.
         history: the names that the log and the known directories give; they go first.
         found: entries of directory blocks found elsewhere.
     """
@@ -115,12 +117,12 @@ class FoundEntryPaths:
     def __init__(self, history: History, names: NameHistory, found: FoundEntries) -> None:
         self._history = history
         self._names_over_time = names
-        life, row = assign_entries(history, found)
+        instance, row = assign_entries(history, found)
         self.unattributed = found.take(np.setdiff1d(np.arange(len(found)), row))
         entries = found.take(row)
-        self._row = {one: at for at, one in enumerate(life.tolist())}
+        self._row = {one: at for at, one in enumerate(instance.tolist())}
         self._names = entries.name.tolist()
-        self._order = entries.order.tolist()
+        self._order = entries.tid.tolist()
         self._number = entries.directory.tolist()
         self._top = [
             b"inode-%d-%d" % pair if pair[1] >= 0 else b"inode-%d" % pair[0]
@@ -128,12 +130,12 @@ class FoundEntryPaths:
         ]
         above = self._parent_instances(entries)
         now = history.fs.inode_table(entries.directory)
-        lives = (now.links_count > 0) & (now.generation == entries.generation)
-        lives[above >= 0] = history.is_allocated[above[above >= 0]]
+        linked = (now.links_count > 0) & (now.generation == entries.generation)
+        linked[above >= 0] = history.is_allocated[above[above >= 0]]
         root = (entries.directory == ROOT) & ~is_former_directory(
             entries, np.ones(len(entries), bool)
         )
-        self._above, self._lives, self._root = above.tolist(), lives.tolist(), root.tolist()
+        self._above, self._linked, self._root = above.tolist(), linked.tolist(), root.tolist()
 
     def _parent_instances(self, entries: FoundEntries) -> Int64s:
         """Instance of each entry's directory, -1 if unknown or ambiguous."""
@@ -147,9 +149,9 @@ class FoundEntryPaths:
     def __len__(self) -> int:
         return len(self._names)
 
-    def name_of(self, life: int) -> KnownName | None:
+    def name_of(self, instance: int) -> KnownName | None:
         """The name of an instance, None if there is none."""
-        row = self._row.get(life)
+        row = self._row.get(instance)
         if row is None:
             return None
         source = OLD_COPY if self._order[row] >= 0 else FREED_BLOCK
@@ -159,56 +161,56 @@ class FoundEntryPaths:
             seen.add(row)
             parts.append(self._names[row])
             last = row
-            folder = self._known_place(row, life)
-            together = folder is None and self._deleted_together(row, life)
-            life = self._above[row]
-            row = self._row.get(life) if together else None
+            folder = self._known_place(row, instance)
+            together = folder is None and self._deleted_together(row, instance)
+            instance = self._above[row]
+            row = self._row.get(instance) if together else None
         tail = b"/".join(reversed(parts))
         if folder is not None:
             ground = folder.ground if len(parts) == 1 else Ground.PRESENT_PLACE
             return KnownName(parts[0], folder.path + b"/" + tail, None, source, ground)
         return KnownName(parts[0], None, self._top[last] + b"/" + tail, source)
 
-    def _deleted_together(self, row: int, life: int) -> bool:
+    def _deleted_together(self, row: int, instance: int) -> bool:
         """Whether the directory of an entry was deleted soon after the named file."""
         above = self._above[row]
-        if self._lives[row] or above < 0:
+        if self._linked[row] or above < 0:
             return False
-        return int(self._last_ctime[above]) - int(self._last_ctime[life]) < SAME_DELETION_WINDOW
+        return int(self._last_ctime[above]) - int(self._last_ctime[instance]) < SAME_DELETION_WINDOW
 
     @cached_property
     def _last_ctime(self) -> Int64s:
         """Per instance: last change or deletion, ns."""
         return last_ctimes(self._history)
 
-    def _known_place(self, row: int, life: int) -> DirectoryPlace | None:
+    def _known_place(self, row: int, instance: int) -> DirectoryPlace | None:
         """Path of an entry's directory at the deletion of the file or the time of the copy.
 
         Without a record of that time, the present path of a linked directory.
         """
-        place, above = self._place_then(row, life), self._above[row]
-        if place is None and self._lives[row]:
+        place, above = self._place_then(row, instance), self._above[row]
+        if place is None and self._linked[row]:
             folder = above if above >= 0 else -self._number[row]
-            return self._names_over_time.directory_place(folder, int(self._last_ctime[life]))
+            return self._names_over_time.directory_place(folder, int(self._last_ctime[instance]))
         return place
 
-    def _place_then(self, row: int, life: int) -> DirectoryPlace | None:
-        number, above, lives = self._number[row], self._above[row], self._lives[row]
+    def _place_then(self, row: int, instance: int) -> DirectoryPlace | None:
+        number, above, linked = self._number[row], self._above[row], self._linked[row]
         if self._root[row]:
             return DirectoryPlace(b"", Ground.PROVEN)
-        if self._order[row] < 0 and lives:
+        if self._order[row] < 0 and linked:
             live = self._names_over_time.live
             at = int(live.rows(np.array([number]))[0])
-            if at >= 0 and live.moved[at] <= self._last_ctime[life]:
+            if at >= 0 and live.moved[at] <= self._last_ctime[instance]:
                 path = live.path(number)
                 return None if path is None else DirectoryPlace(path, Ground.PROVEN)
-        if above < 0 and not lives:
+        if above < 0 and not linked:
             return None
         if self._order[row] >= 0:
             when = self._order[row]
         else:
-            when = self._names_over_time.tid_before(int(self._last_ctime[life]))
-            if when == TID_BEFORE_LOG and not self._deleted_together(row, life):
+            when = self._names_over_time.tid_before(int(self._last_ctime[instance]))
+            if when == TID_BEFORE_LOG and not self._deleted_together(row, instance):
                 return None
         path = self._names_over_time.directory_path(above if above >= 0 else -number, when)
         ground = Ground.PRESENT_PLACE if when == TID_BEFORE_LOG else Ground.JOURNAL

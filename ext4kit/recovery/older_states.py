@@ -35,11 +35,11 @@ def find_older_states(
     epochs = space.history.epochs
     for in_log in (True, False):
         some = pieces.take(pieces.in_journal == in_log)
-        told = tids_of_untagged(space.log, some.block) if in_log else np.zeros(len(some), np.int64)
+        tids = tids_of_untagged(space.log, some.block) if in_log else np.zeros(len(some), np.int64)
         if not epochs.has_one_size:  # what is older may be cut at other places
-            kept = told >= epochs.first_of_layout
-            some, told = some.take(kept), told[kept]
-        order = np.maximum(told, TID_UNDATED)
+            kept = tids >= epochs.first_of_layout
+            some, tids = some.take(kept), tids[kept]
+        order = np.maximum(tids, TID_UNDATED)
         for at in range(0, len(some), _AT_ONCE):
             part = slice(at, at + _AT_ONCE)
             table, piece = _read_states(space, some.take(part))

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.history.directory_blocks import SRC_DISK
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.journal.overlay import first_byte
@@ -28,7 +28,6 @@ from ext4kit.recovery.evidence_places import (
 )
 from ext4kit.recovery.names import CandidateNames
 
-NONE = -1
 _I_BLOCK = 40  # byte of an inode at which inline entries may begin, at the earliest
 _ENTRY = 8  # bytes of a directory entry in front of its name
 
@@ -72,25 +71,25 @@ class Proofs:
         """(byte, stored tid) of journal copies; -1 for none or on an external journal device."""
         log = self._history.log
         if log is None or not len(log.tags) or log.reader.blocks is not log.home:
-            return np.full(len(copies), NONE), np.full(len(copies), NONE)
+            return np.full(len(copies), NO_ROW), np.full(len(copies), NO_ROW)
         is_here = copies >= 0
         block = log.reader.log_blocks[log.tags.position[copies]]
         tid = log.tags.order[copies] % (1 << 32)
-        return np.where(is_here, self._bytes(block), NONE), np.where(is_here, tid, NONE)
+        return np.where(is_here, self._bytes(block), NO_ROW), np.where(is_here, tid, NO_ROW)
 
     def _bytes(self, blocks: Int64s) -> Int64s:
         return (self._base or 0) + blocks * self._fs.superblock.block_size
 
     def _now(self, blocks: Int64s) -> tuple[Int64s, Int64s]:
         """(byte, stored tid) of the current blocks: on disk, or in the journal to be replayed."""
-        offset, tid = self._bytes(blocks), np.full(len(blocks), NONE)
+        offset, tid = self._bytes(blocks), np.full(len(blocks), NO_ROW)
         view = self._fs.blocks
         if not isinstance(view, ReplayedBlocks):
             return offset, tid
         copies = view.copies_of(blocks)
         logged = copies >= 0
         offset[logged], tid[logged] = self._of_copies(copies[logged])
-        offset[view.changed.rows_of(blocks) >= 0] = NONE
+        offset[view.changed.rows_of(blocks) >= 0] = NO_ROW
         return offset, tid
 
     def _as_of(self, blocks: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
@@ -149,7 +148,7 @@ class Proofs:
         row = following[self._found.state_row] if len(states) else self._found.state_row
         there = row < len(states)
         there[there] = states.instance[row[there]] == states.instance[self._found.state_row[there]]
-        return self._states(np.where(there, row, NONE))
+        return self._states(np.where(there, row, NO_ROW))
 
     @cached_property
     def _table_blocks(self) -> Int64s:
@@ -172,7 +171,7 @@ class Proofs:
                 )
             )
         on_disk = order >= TID_PRE_FAST_COMMIT
-        first, last = (np.where(on_disk, NONE, tid).tolist() for tid in (first, last))
+        first, last = (np.where(on_disk, NO_ROW, tid).tolist() for tid in (first, last))
         columns = states.table.number[row].tolist(), states.table.generation[row].tolist()
         return [
             {
@@ -233,7 +232,7 @@ class Proofs:
         block, source = self._names.block[rows], self._names.source[rows]
         offset, tid = self._now(block)
         logged = source >= 0
-        offset[logged], tid[logged] = self._of_copies(np.where(block < 0, NONE, source)[logged])
+        offset[logged], tid[logged] = self._of_copies(np.where(block < 0, NO_ROW, source)[logged])
         known = (block >= 0) & (offset >= 0) & (logged | (source == SRC_DISK))
         offset += self._names.at[rows]
         columns = offset.tolist(), block.tolist(), tid.tolist()

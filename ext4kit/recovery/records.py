@@ -90,7 +90,7 @@ def _candidate_files(found: RecordInputs) -> list[DeletedFile]:
         runs, name = blocks.runs_of(place), names.names[place]
         size = blocks.sizes[place] or None if size_unknown[place] else inode.size
         size = None if map_source == NO_MAP else size
-        where = inode_source(deletion.order[place])
+        where = inode_source(deletion.tid[place])
         if map_source == INODE_TABLE and inode.number in history.fs.orphans:
             where = ORPHAN_LIST
         if untagged[place]:

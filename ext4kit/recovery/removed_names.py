@@ -138,13 +138,13 @@ def _folders(history: NameHistory, directory: Int64s) -> list[_Folder]:
     one, place = np.unique(directory, return_inverse=True)
     known = history.history
     folders = []
-    for life in one.tolist():
-        number = -life if life < 0 else int(known.number[life])
-        if life < 0 or known.is_allocated[life]:
+    for instance in one.tolist():
+        number = -instance if instance < 0 else int(known.number[instance])
+        if instance < 0 or known.is_allocated[instance]:
             folders.append(_Folder(number, history.live.path(number)))
         else:
-            touched, _ = directory_times(known, np.array([life]))
-            stood = history.directory_place(life, int(touched[0]))
+            touched, _ = directory_times(known, np.array([instance]))
+            stood = history.directory_place(instance, int(touched[0]))
             folders.append(_Folder(number, None if stood is None else stood.path))
     return [folders[at] for at in place.tolist()]
 

@@ -79,7 +79,7 @@ def _restore_one(
 ) -> None:
     """Write one file and its record, which is written even if the file fails."""
     failure: Reason | None = None
-    written, told = None, manifest.count
+    written, count_before = None, manifest.count
     try:
         try:
             written = _write_file(file, output)
@@ -88,7 +88,7 @@ def _restore_one(
         manifest.append(manifest_record(file, written, failure))
     except (OutputError, KeyboardInterrupt) as error:
         manifest.release()
-        if manifest.count == told:
+        if manifest.count == count_before:
             reason = WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
             manifest.append(manifest_record(file, written, failure if written else reason))
         raise

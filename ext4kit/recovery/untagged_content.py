@@ -18,7 +18,7 @@ import numpy as np
 from ext4kit.arrays.grouping import expand, row_bounds
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.carving import BlockFeatures, feature_scanner
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
@@ -28,7 +28,6 @@ from ext4kit.recovery.journal_content import ContentCopies, TaggedContentBlocks
 from ext4kit.unallocated.space import BlockBatch
 from ext4kit.unallocated.untagged import tids_of_untagged
 
-_NONE = -1
 _ROWS_AT_ONCE = 1024
 _MAX_ZERO_TAIL = 64  # bytes of zeros that a block in the middle of a file may end in
 _MAX_POSITIONS = 4  # places that fit a file; one that fits more is told by none
@@ -42,12 +41,12 @@ class UntaggedBlocks(Table):
 
     Attributes:
         position: int64 (n,), log blocks.
-        order: int64 (n,), transaction that wrote each.
+        tid: int64 (n,), transaction that wrote each.
         data_end: int64 (n,), bytes up to the last nonzero one.
     """
 
     position: Int64s
-    order: Int64s
+    tid: Int64s
     data_end: Int64s
 
     @classmethod
@@ -68,14 +67,14 @@ class UntaggedBlocks(Table):
         return cls(position, tids_of_untagged(log, position), end)
 
 
-def data_end_scanner(stretch: BlockBatch) -> tuple[Int64s, Int64s] | None:
+def data_end_scanner(batch: BlockBatch) -> tuple[Int64s, Int64s] | None:
     """(log blocks, bytes up to the last one that is not zero); a look for `survey`."""
-    if not stretch.in_log:
+    if not batch.in_log:
         return None
     ends = [
-        _ends(stretch.data[at : at + _ROWS_AT_ONCE]) for at in range(0, len(stretch), _ROWS_AT_ONCE)
+        _ends(batch.data[at : at + _ROWS_AT_ONCE]) for at in range(0, len(batch), _ROWS_AT_ONCE)
     ]
-    return stretch.blocks, np.concatenate(ends)
+    return batch.blocks, np.concatenate(ends)
 
 
 def _ends(rows: Bytes2D) -> Int64s:
@@ -89,14 +88,14 @@ class WantedFiles(Table):
 
     Attributes:
         size: bytes, above 0; all blocks are mapped and written.
-        order: transaction that shows the state.
-        crtime: creation time, ns; number: inode number.
+        tid: transaction that shows the state.
+        crtime: creation time, ns; inode: inode number.
     """
 
     size: Int64s
-    order: Int64s
+    tid: Int64s
     crtime: Int64s
-    number: Int64s
+    inode: Int64s
 
 
 def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int) -> Rows:
@@ -109,8 +108,8 @@ def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int)
     found = np.full(len(wanted), -1)
     file, first = _candidate_positions(copies, wanted, block_size)
     count = -(-wanted.size // block_size)
-    order, held = copies.order[first], np.sort(copies.order)
-    sort = np.lexsort((wanted.number[file], wanted.crtime[file], order))
+    order, held = copies.tid[first], np.sort(copies.tid)
+    sort = np.lexsort((wanted.inode[file], wanted.crtime[file], order))
     edges = np.flatnonzero(np.diff(order[sort])) + 1
     for group in np.split(sort, edges) if len(sort) else ():
         here = group[:_MAX_PAIRS]
@@ -141,7 +140,7 @@ def _candidate_positions(
     fits = short[last] == short[first]  # no block before the last one ends early
     before = np.maximum(first - 1, 0)
     fits &= (first == 0) | (copies.data_end[before] < block_size) | _is_gap_after(copies, before)
-    fits &= (copies.order[first] == copies.order[last]) & (copies.order[last] <= wanted.order[file])
+    fits &= (copies.tid[first] == copies.tid[last]) & (copies.tid[last] <= wanted.tid[file])
     return file[fits], first[fits]
 
 
@@ -156,7 +155,7 @@ class _ParetoFront:
     """Pareto-optimal chains: file, blocks, last place; the first two ascend."""
 
     def __init__(self) -> None:
-        self.files, self.blocks, self.places = [_NONE], [0], [_NONE]
+        self.files, self.blocks, self.places = [NO_ROW], [0], [NO_ROW]
 
     def best_before(self, file: int) -> tuple[int, int]:
         """(blocks, last place) of the best chain that ends before a file."""
@@ -186,7 +185,7 @@ def _heaviest_increasing_chain(file: Int64s, first: Int64s, count: Int64s) -> li
     """
     rank = np.cumsum(np.append(False, file[1:] != file[:-1])[: len(file)]).tolist()
     starts, counts = first.tolist(), count.tolist()
-    blocks, above = [0] * len(rank), [_NONE] * len(rank)
+    blocks, above = [0] * len(rank), [NO_ROW] * len(rank)
     front, waiting = _ParetoFront(), list[tuple[int, int]]()
     for place in np.argsort(first, kind="stable").tolist():
         while waiting and waiting[0][0] <= starts[place]:
@@ -198,7 +197,7 @@ def _heaviest_increasing_chain(file: Int64s, first: Int64s, count: Int64s) -> li
     for _, done in waiting:
         front.add(rank[done], blocks[done], done)
     chain, place = list[int](), front.places[-1]
-    while place != _NONE:
+    while place != NO_ROW:
         chain.append(place)
         place = above[place]
     return chain
@@ -261,7 +260,7 @@ def _unassigned(copies: UntaggedBlocks, first: Rows, count: Int64s) -> Int64s:
     row, position = expand(count)
     taken = np.zeros(len(copies), bool)
     taken[first[row] + position] = True
-    evident = np.isin(copies.order, copies.order[first])
+    evident = np.isin(copies.tid, copies.tid[first])
     return copies.position[evident & ~taken]
 
 
@@ -291,10 +290,10 @@ def block_features_of_journal(log: Log, positions: Int64s) -> tuple[Intervals, B
     order = np.argsort(log.reader.log_blocks[positions], kind="stable")
     positions = positions[order]
     blocks = log.reader.log_blocks[positions]
-    marks = [
+    features = [
         feature_scanner(BlockBatch(blocks[at : at + _ROWS_AT_ONCE], log.reader.read(some)))
         for at in range(0, len(positions), _ROWS_AT_ONCE)
         if len(some := positions[at : at + _ROWS_AT_ONCE])
     ]
-    found = BlockFeatures.concat([part for part in marks if part is not None])
+    found = BlockFeatures.concat([part for part in features if part is not None])
     return Intervals.of_numbers(blocks), found

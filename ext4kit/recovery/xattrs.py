@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ext4kit import reasons
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.history import History
@@ -29,7 +29,6 @@ from ext4kit.unallocated.metadata import XATTR, MetadataBlocks
 from ext4kit.unallocated.untagged import tids_of_untagged
 from ext4kit.units import NANOSECONDS
 
-_NONE = -1
 _CACHED = 64  # blocks
 _SHARED, _LEAST = 16, 1 << 26  # a block of attributes is of several files: so many bytes in all
 _SHOWN = 8  # names of attributes that nobody is known to have had
@@ -90,8 +89,8 @@ class XattrReader:
         if inode.file_acl and block is None:
             missing = reasons.XATTR_BLOCK_REUSED.filled(block=f"{inode.file_acl:,}")
         where = [IN_INODE] if has_body else []
-        told = ", ".join(where + ([source] if source else []))
-        return FileXattrs(values, told if values else "", missing)
+        text = ", ".join(where + ([source] if source else []))
+        return FileXattrs(values, text if values else "", missing)
 
     # -- which block ----------------------------------------------------------------------
 
@@ -156,12 +155,12 @@ class XattrReader:
     def _has_later_owner(self, home: int, row: int) -> bool:
         """Whether a later owner may have written the block."""
         history, mine = self._history, int(self._history.states.instance[row])
-        home_row, life, begin, end = self._block_owners
+        home_row, instance, begin, end = self._block_owners
         low, high = np.searchsorted(home_row, [home, home + 1]).tolist()
-        own = life[low:high] == mine
-        gone = int(end[low:high][own].max(initial=0))
-        others = ~own & (end[low:high] > gone)
-        if (begin[low:high][others] > gone).any():
+        own = instance[low:high] == mine
+        own_end = int(end[low:high][own].max(initial=0))
+        others = ~own & (end[low:high] > own_end)
+        if (begin[low:high][others] > own_end).any():
             return True
         if history.copies is not None:
             copies = history.copies.tids[
@@ -180,12 +179,12 @@ class XattrReader:
         history, states = self._history, self._history.states
         rows = np.flatnonzero(states.table.file_acl > 0)
         last = np.searchsorted(states.instance, states.instance[rows], side="right") - 1
-        dead = np.where(
+        freed = np.where(
             states.table.dtime[last] > 0,
             (states.table.dtime[last] + 1) * NANOSECONDS,
             states.table.ctime[last],
         )
-        until = np.where(history.is_allocated[states.instance[rows]], _FOREVER, dead)
+        until = np.where(history.is_allocated[states.instance[rows]], _FOREVER, freed)
         parts = [
             (states.table.file_acl[rows], states.instance[rows], states.table.ctime[rows], until)
         ]
@@ -194,11 +193,11 @@ class XattrReader:
             live = (table.links_count > 0) & np.isin(table.file_acl, wanted)
             live &= ~np.isin(table.number, history.number[history.is_allocated])
             living = table.take(live)
-            nobody, forever = np.full(len(living), _NONE), np.full(len(living), _FOREVER)
+            nobody, forever = np.full(len(living), NO_ROW), np.full(len(living), _FOREVER)
             parts.append((living.file_acl, nobody, living.ctime, forever))
-        block, life, begin, end = (np.concatenate(part) for part in zip(*parts, strict=True))
+        block, instance, begin, end = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(block, kind="stable")
-        return block[order], life[order], begin[order], end[order]
+        return block[order], instance[order], begin[order], end[order]
 
     # -- what nobody had ------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from ext4kit.timeline.events import (
 from ext4kit.timeline.filters import EventFilter
 from ext4kit.timeline.hints import COMPARED_FIELDS, HINT_TEXTS, HintKind
 from ext4kit.timeline.inodes import Progress, scan_inode_states
-from ext4kit.timeline.lives import TimelineInstances, instances_from_transitions
+from ext4kit.timeline.instances import TimelineInstances, instances_from_transitions
 from ext4kit.timeline.name_events import name_events
 from ext4kit.timeline.names import PathResolver, attribute_by_overlap
 from ext4kit.timeline.transitions import StatusTransitions
@@ -145,7 +145,7 @@ class Timeline:
         path = None if row.name < 0 else self.paths.path_at(row.name, order)
         if row.old_name < 0:
             return path, None
-        before = min(order, int(self.paths.names.gone[row.old_name])) - 1
+        before = min(order, int(self.paths.names.removed[row.old_name])) - 1
         old_path = self.paths.path_at(row.old_name, before)
         return (path, old_path) if row.kind in BOTH_PATHS else (old_path, None)
 
@@ -203,20 +203,20 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
         fs, history.copies, clock, _disk_matches_journal(fs, history), progress
     )
     blocks = DirectoryBlockHistory(history)
-    lives = instances_from_transitions(
+    instances = instances_from_transitions(
         inodes.transitions, _unlogged_directories(blocks, inodes.transitions)
     )
-    appearances = find_entry_intervals(blocks, np.unique(lives.number))
-    names, texts = attribute_by_overlap(history, lives, appearances), appearances.name
+    appearances = find_entry_intervals(blocks, np.unique(instances.inode))
+    names, texts = attribute_by_overlap(history, instances, appearances), appearances.name
     del appearances  # its columns can be as large as the events
-    events, names = name_events(inodes.transitions, lives, names, clock)
+    events, names = name_events(inodes.transitions, instances, names, clock)
     changed = inodes.changes.compare_blocks(clock.complete_since)
     for part in (events, changed):
         inodes.events.add(part)
     events = inodes.events.build(_event_order(inodes.events, clock))
-    paths = PathResolver(names, texts, lives)
+    paths = PathResolver(names, texts, instances)
     return Timeline(
-        fs, history.copies, clock, _assign_names(events, lives, paths), paths, inodes.changes
+        fs, history.copies, clock, _assign_names(events, instances, paths), paths, inodes.changes
     )
 
 
@@ -245,11 +245,11 @@ def _report_uncommitted(fs: FileSystem, history: History, clock: CommitClock) ->
 
 
 def _unlogged_directories(
-    blocks: DirectoryBlockHistory, turns: StatusTransitions
+    blocks: DirectoryBlockHistory, transitions: StatusTransitions
 ) -> tuple[Int64s, Int64s]:
     """(number, generation) of live directories without an inode state in the journal."""
     history, bare = blocks.history, blocks.unlogged_directories
-    inline = np.flatnonzero(history.is_allocated & ~np.isin(history.number, turns.number))
+    inline = np.flatnonzero(history.is_allocated & ~np.isin(history.number, transitions.inode))
     numbers = np.concatenate([bare, history.number[inline]])
     return numbers, np.concatenate([np.zeros(len(bare), np.int64), history.generation[inline]])
 
@@ -271,18 +271,20 @@ def _event_order(pool: EventPool, clock: CommitClock) -> Int32s:
     return kept
 
 
-def _assign_names(events: EventTable, lives: TimelineInstances, paths: PathResolver) -> EventTable:
+def _assign_names(
+    events: EventTable, instances: TimelineInstances, paths: PathResolver
+) -> EventTable:
     """The events, with the names that their inodes had at the time."""
     name, old_name = events.name_row.copy(), events.old_name_row.copy()
     for start in range(0, len(events), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
         order = np.minimum(events.order[rows], TID_ON_DISK - 1)
-        life = lives.at(events.number[rows].astype(np.int64), order)
+        instance = instances.rows_at(events.number[rows].astype(np.int64), order)
         removed = np.isin(events.kind[rows], REMOVALS)
-        nameless = (name[rows] < 0) & (old_name[rows] < 0) & (life >= 0)
+        nameless = (name[rows] < 0) & (old_name[rows] < 0) & (instance >= 0)
         bare = np.flatnonzero(nameless & ~removed)
-        found = paths.name_rows_at(life[bare], order[bare])
+        found = paths.name_rows_at(instance[bare], order[bare])
         name[start + bare] = found
         lost = np.concatenate([bare[found < 0], np.flatnonzero(nameless & removed)])
-        old_name[start + lost] = paths.last_removed_rows(life[lost], order[lost])
+        old_name[start + lost] = paths.last_removed_rows(instance[lost], order[lost])
     return replace(events, name_row=name, old_name_row=old_name)

@@ -6,13 +6,13 @@ from enum import IntEnum
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import TID_ON_DISK
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import EventKind, EventTable, event_table
-from ext4kit.timeline.transitions import NO_ROW, InodeStatus, StateBatch
+from ext4kit.timeline.transitions import InodeStatus, StateBatch
 from ext4kit.units import NANOSECONDS
 
 MILLISECOND = 1_000_000
@@ -62,7 +62,7 @@ def _newly_set(states: StateBatch, name: str) -> Bools:
     column, before = getattr(states.table, name), np.maximum(states.previous_row, 0)
     same = states.table.generation == states.table.generation[before]
     kept = (states.previous_row >= 0) & same & (column == column[before])
-    found: Bools = ~kept & ~states.repeated & (states.stage > InodeStatus.EMPTY)
+    found: Bools = ~kept & ~states.repeated & (states.status > InodeStatus.EMPTY)
     return found
 
 
@@ -75,9 +75,9 @@ def _hint_events(
         len(rows),
         number=states.table.number[rows],
         generation=states.table.generation[rows],
-        order=states.order[rows],
+        order=states.tid[rows],
         exact=states.exact[rows],
-        tag_row=states.tag[rows],
+        tag_row=states.tag_row[rows],
         old=NO_ROW if old is None else old[rows],
         new=getattr(states.table, field)[rows],
         old_second=int(hint),
@@ -87,7 +87,7 @@ def _hint_events(
 
 def _time_order_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
     """Times before the creation of the inode, and times after the commit that wrote them."""
-    table, commit = states.table, clock.times_of(states.order)
+    table, commit = states.table, clock.times_of(states.tid)
     born = table.extra_isize >= 24
     events = []
     for name in TIMES:
@@ -118,7 +118,7 @@ def _same_instance(states: StateBatch) -> tuple[Bools, Int64s]:
     before = np.maximum(states.previous_row, 0)
     same = (states.previous_row >= 0) & ~states.repeated
     same &= states.table.generation == states.table.generation[before]
-    return same & (states.stage > InodeStatus.FREED), before
+    return same & (states.status > InodeStatus.FREED), before
 
 
 def _ctime_decrease(states: StateBatch) -> EventTable:

@@ -27,7 +27,9 @@ def inode_change_events(states: StateBatch, changes: XattrChangeFinder) -> list[
     table = states.table
     continues = (states.previous_row >= 0) & ~states.repeated
     continues &= table.generation == table.generation[before]
-    continues &= (states.stage >= InodeStatus.ORPHAN) & (states.stage[before] >= InodeStatus.ORPHAN)
+    continues &= (states.status >= InodeStatus.ORPHAN) & (
+        states.status[before] >= InodeStatus.ORPHAN
+    )
     rows = np.flatnonzero(continues)
     pairs = _StatePairs(states, rows, before[rows])
     attributes = changes.compare_states(states, rows, before[rows])
@@ -52,7 +54,10 @@ def first_seen_events(states: StateBatch, fresh: Bools, since: Int64s) -> EventT
     """
     table = states.table
     chosen = (
-        (states.previous_row < 0) & ~states.repeated & ~fresh & (states.stage == InodeStatus.LINKED)
+        (states.previous_row < 0)
+        & ~states.repeated
+        & ~fresh
+        & (states.status == InodeStatus.LINKED)
     )
     chosen &= (table.ctime > since) & (~table.is_dir | (table.mtime <= since))
     rows = np.flatnonzero(chosen)
@@ -61,9 +66,9 @@ def first_seen_events(states: StateBatch, fresh: Bools, since: Int64s) -> EventT
         len(rows),
         number=table.number[rows],
         generation=table.generation[rows],
-        order=states.order[rows],
+        order=states.tid[rows],
         exact=states.exact[rows],
-        tag_row=states.tag[rows],
+        tag_row=states.tag_row[rows],
         new=table.ctime[rows],
     )
 
@@ -77,7 +82,7 @@ def _event_keys(events: list[EventTable], states: StateBatch) -> Int64s:
 
 
 def _tid_base(states: StateBatch) -> int:
-    return int(states.order.max(initial=0)) + 1
+    return int(states.tid.max(initial=0)) + 1
 
 
 class _StatePairs:
@@ -101,9 +106,9 @@ class _StatePairs:
             len(rows),
             number=states.table.number[rows],
             generation=states.table.generation[rows],
-            order=states.order[rows],
+            order=states.tid[rows],
             exact=states.exact[rows],
-            tag_row=states.tag[rows],
+            tag_row=states.tag_row[rows],
             **{name: column[chosen] for name, column in columns.items()},
         )
 
@@ -192,12 +197,12 @@ class _StatePairs:
         """(number, order) as one integer, where the link count changed."""
         states, rows = self.states, self.rows
         moved = self._differs("links_count")
-        keys: Int64s = self.new.number[moved] * _tid_base(states) + states.order[rows[moved]]
+        keys: Int64s = self.new.number[moved] * _tid_base(states) + states.tid[rows[moved]]
         return keys
 
     def unexplained_ctime_events(self, explained: Int64s) -> EventTable:
         """Inodes whose `ctime` advanced and that have no other event."""
-        keys = self.new.number * _tid_base(self.states) + self.states.order[self.rows]
+        keys = self.new.number * _tid_base(self.states) + self.states.tid[self.rows]
         bare = self._differs("ctime") & ~np.isin(keys, explained)
         bare &= self.is_file | ~self._differs("mtime")
         return self._change(EventKind.STATUS, bare, "ctime")

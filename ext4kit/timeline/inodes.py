@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group, starts_group
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.history import TID_ON_DISK
@@ -24,11 +24,10 @@ from ext4kit.timeline.events import EventPool
 from ext4kit.timeline.hints import disk_mismatch_hints, state_hints
 from ext4kit.timeline.inode_changes import first_seen_events, inode_change_events
 from ext4kit.timeline.transitions import (
-    NO_ROW,
     InodeStatus,
     StateBatch,
     StatusTransitions,
-    joined_turns,
+    join_transitions,
     status_of,
     transitions_in,
 )
@@ -112,8 +111,8 @@ class _StateScanner:
         """Process the carried states, which are complete now, and return the result."""
         states = self._ordered_states(self._carry, len(self._carry))
         self._compare_with_disk(states, np.arange(len(states)))
-        turns = joined_turns(self._turns)
-        return InodeScan(turns, self._events, self.changes)
+        transitions = join_transitions(self._turns)
+        return InodeScan(transitions, self._events, self.changes)
 
     # -- states ---------------------------------------------------------------------------
 
@@ -169,7 +168,7 @@ class _StateScanner:
 
     def _collect_events(self, states: StateBatch) -> None:
         """Collect transitions and events of the states that are new in this batch."""
-        fresh, since = self._created_here(states), self.clock.changes_known_after(states.order)
+        fresh, since = self._created_here(states), self.clock.changes_known_after(states.tid)
         self._turns.append(transitions_in(states, fresh, self._freed_here(states)))
         self._events.add(first_seen_events(states, fresh, since))
         for part in (*inode_change_events(states, self.changes), *state_hints(states, self.clock)):
@@ -177,7 +176,7 @@ class _StateScanner:
 
     def _compare_with_disk(self, states: StateBatch, last: Rows) -> None:
         """Add hints where the disk differs from the newest copy of an inode."""
-        copy_order = states.order[last]
+        copy_order = states.tid[last]
         newest = self.history.newest_copies(
             self._table_blocks(states.table.number[last]), int(TID_ON_DISK)
         )
@@ -186,7 +185,7 @@ class _StateScanner:
         if self.complete and len(last):
             kept = last[copy_order >= self.clock.complete_since_now]
             self._events.add(
-                disk_mismatch_hints(self.fs, states.table.take(kept), states.tag[kept])
+                disk_mismatch_hints(self.fs, states.table.take(kept), states.tag_row[kept])
             )
 
     # -- creations ------------------------------------------------------------------------
@@ -195,20 +194,20 @@ class _StateScanner:
         """Per state (bool): True for the first state of an instance created in the journal."""
         before = np.maximum(states.previous_row, 0)
         has_previous = states.previous_row >= 0
-        recreated = has_previous & (states.stage > InodeStatus.FREED)
+        recreated = has_previous & (states.status > InodeStatus.FREED)
         other = states.table.generation != states.table.generation[before]
-        recreated &= other | (states.stage[before] == InodeStatus.EMPTY)
+        recreated &= other | (states.status[before] == InodeStatus.EMPTY)
         fresh: Bools = recreated | (~has_previous & states.slot_was_empty)
         unknown = np.flatnonzero(~has_previous & ~states.slot_was_empty)
         fresh[unknown] = self._created_after_baseline(states, unknown)
-        fresh &= states.stage > InodeStatus.EMPTY
+        fresh &= states.status > InodeStatus.EMPTY
         return fresh
 
     def _freed_here(self, states: StateBatch) -> Bools:
         """Per state (bool): True where this state freed the inode, by earlier states or `dtime`."""
-        since = self.clock.changes_known_after(states.order)
+        since = self.clock.changes_known_after(states.tid)
         later = states.table.dtime * NANOSECONDS >= since
-        freed: Bools = states.stage == InodeStatus.FREED
+        freed: Bools = states.status == InodeStatus.FREED
         freed &= (states.previous_row >= 0) | states.slot_was_empty | later
         return freed
 
@@ -219,12 +218,12 @@ class _StateScanner:
         else the inode bitmap.
         """
         table = states.table
-        since = self.clock.changes_known_after(states.order[rows])
+        since = self.clock.changes_known_after(states.tid[rows])
         crtime, has = table.crtime[rows], table.extra_isize[rows] >= 24
         by_time = (crtime > since) & ((crtime % NANOSECONDS != 0) | (since != self.clock.made))
         proven = np.where(has, by_time, False)
         old = np.flatnonzero(~has)
-        proven[old] = self._newly_allocated(table.take(rows[old]), states.order[rows[old]])
+        proven[old] = self._newly_allocated(table.take(rows[old]), states.tid[rows[old]])
         return proven
 
     def _newly_allocated(self, table: InodeTable, order: Int64s) -> Bools:
@@ -253,7 +252,7 @@ class _StateScanner:
 def _to_versions(states: StateBatch, rows: Rows) -> InodeVersions:
     return InodeVersions(
         states.table.number[rows],
-        states.order[rows],
-        states.tag[rows],
+        states.tid[rows],
+        states.tag_row[rows],
         states.table.raw[rows].copy(),
     )

@@ -12,15 +12,15 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int32s, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Int32s, Int64s, Rows
 from ext4kit.history import TID_ON_DISK
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_PRE_FAST_COMMIT
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import CODE, EventKind, EventTable, event_table
-from ext4kit.timeline.lives import TimelineInstances
+from ext4kit.timeline.instances import TimelineInstances
 from ext4kit.timeline.names import TimelineNames
-from ext4kit.timeline.transitions import NO_ROW, InodeStatus, StatusTransitions
+from ext4kit.timeline.transitions import InodeStatus, StatusTransitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class _TransactionSummary(Table):
         transition: row of the transition, NO_ROW without one.
     """
 
-    life: Int64s
-    order: Int64s
+    instance: Int64s
+    tid: Int64s
     names_added: Int64s
     names_removed: Int64s
     names_possibly_added: Int64s
@@ -55,12 +55,15 @@ class _TransactionSummary(Table):
 
 
 def name_events(
-    turns: StatusTransitions, lives: TimelineInstances, names: TimelineNames, clock: CommitClock
+    transitions: StatusTransitions,
+    instances: TimelineInstances,
+    names: TimelineNames,
+    clock: CommitClock,
 ) -> tuple[EventTable, TimelineNames]:
     """(events, names); names whose addition the events settle have it in `first`."""
-    if not len(turns):
+    if not len(transitions):
         return EventTable.empty(), names
-    return _NameEventBuilder(turns, lives, names, clock).build()
+    return _NameEventBuilder(transitions, instances, names, clock).build()
 
 
 def _is_transaction(order: Int64s) -> Bools:
@@ -71,67 +74,73 @@ def _is_transaction(order: Int64s) -> Bools:
 class _NameEventBuilder:
     def __init__(
         self,
-        turns: StatusTransitions,
-        lives: TimelineInstances,
+        transitions: StatusTransitions,
+        instances: TimelineInstances,
         names: TimelineNames,
         clock: CommitClock,
     ) -> None:
-        self.turns, self.lives, self.clock = turns, lives, clock
+        self.transitions, self.instances, self.clock = transitions, instances, clock
         self.names = names
-        orders = (turns.order, names.first, names.gone, names.shown)
+        orders = (transitions.tid, names.valid_from, names.removed, names.first_seen)
         self._orders = np.unique(np.concatenate(orders))
         self._parts: list[EventTable] = []
 
     def build(self) -> tuple[EventTable, TimelineNames]:
         names = self.names
-        self._came = self._sort_rows(np.flatnonzero(_is_transaction(names.first)), names.first)
-        self._went = self._sort_rows(np.flatnonzero(_is_transaction(names.gone)), names.gone)
-        uncertain = (
-            (names.first == TID_BEFORE_LOG) & _is_transaction(names.shown) & (names.added_tag >= 0)
+        self._came = self._sort_rows(
+            np.flatnonzero(_is_transaction(names.valid_from)), names.valid_from
         )
-        self._maybe = self._sort_rows(np.flatnonzero(uncertain), names.shown)
+        self._went = self._sort_rows(np.flatnonzero(_is_transaction(names.removed)), names.removed)
+        uncertain = (
+            (names.valid_from == TID_BEFORE_LOG)
+            & _is_transaction(names.first_seen)
+            & (names.added_tag >= 0)
+        )
+        self._maybe = self._sort_rows(np.flatnonzero(uncertain), names.first_seen)
         self.moments = self._summarize()
         self._slot_starts()
         self._creation_events()
         self._removal_events()
         self._change_events()
-        first = self.names.first.copy()
+        first = self.names.valid_from.copy()
         settled = np.concatenate([[0], *self._used]).astype(np.int64)[1:]
-        first[settled] = self.names.shown[settled]
-        return EventTable.concat(self._parts), replace(self.names, first=first)
+        first[settled] = self.names.first_seen[settled]
+        return EventTable.concat(self._parts), replace(self.names, valid_from=first)
 
     # -- summary of transactions ----------------------------------------------------------
 
-    def _key(self, life: Int64s, order: Int64s) -> Int64s:
-        return life * len(self._orders) + np.searchsorted(self._orders, order)
+    def _key(self, instance: Int64s, order: Int64s) -> Int64s:
+        return instance * len(self._orders) + np.searchsorted(self._orders, order)
 
     def _sort_rows(self, rows: Rows, order: Int64s) -> Rows:
         """Rows of names by (instance, tid, directory, name)."""
         names = self.names
-        sort = np.lexsort((names.text[rows], names.folder[rows], order[rows], names.life[rows]))
+        sort = np.lexsort(
+            (names.name_row[rows], names.directory[rows], order[rows], names.instance[rows])
+        )
         return rows[sort]
 
     def _summarize(self) -> _TransactionSummary:
-        names, turns, lives = self.names, self.turns, self.lives
-        added = self._key(names.life[self._came], names.first[self._came])
-        removed = self._key(names.life[self._went], names.gone[self._went])
-        possibly_added = self._key(names.life[self._maybe], names.shown[self._maybe])
-        turn_rows = np.flatnonzero(lives.turn >= 0)
-        turned = self._key(lives.turn[turn_rows], turns.order[turn_rows])
-        ended = np.flatnonzero(lives.end < TID_ON_DISK)
-        ends = self._key(ended, lives.end[ended])
+        names, transitions, instances = self.names, self.transitions, self.instances
+        added = self._key(names.instance[self._came], names.valid_from[self._came])
+        removed = self._key(names.instance[self._went], names.removed[self._went])
+        possibly_added = self._key(names.instance[self._maybe], names.first_seen[self._maybe])
+        turn_rows = np.flatnonzero(instances.of_transition >= 0)
+        turned = self._key(instances.of_transition[turn_rows], transitions.tid[turn_rows])
+        ended = np.flatnonzero(instances.freed < TID_ON_DISK)
+        ends = self._key(ended, instances.freed[ended])
         keys = np.unique(np.concatenate([added, removed, turned, ends]))
         place = np.searchsorted(keys, turned)
-        turn = np.full(len(keys), NO_ROW)
-        turn[place] = turn_rows
-        has = turn >= 0
-        at = np.maximum(turn, 0)
-        stage = np.where(has, turns.status[at], NO_ROW)
-        before = np.where(has, turns.links_before[at], NO_ROW)
-        links = np.where(has, turns.links_count[at], NO_ROW)
-        created = has & turns.created_here[at]
+        transition = np.full(len(keys), NO_ROW)
+        transition[place] = turn_rows
+        has = transition >= 0
+        at = np.maximum(transition, 0)
+        stage = np.where(has, transitions.status[at], NO_ROW)
+        before = np.where(has, transitions.links_before[at], NO_ROW)
+        links = np.where(has, transitions.links_count[at], NO_ROW)
+        created = has & transitions.created_here[at]
         ending = np.isin(keys, ends)
-        proven = np.where(has & (stage == InodeStatus.FREED), turns.freed_here[at], ending)
+        proven = np.where(has & (stage == InodeStatus.FREED), transitions.freed_here[at], ending)
         self._came_at, self._went_at, self._maybe_at = (
             np.searchsorted(keys, each) for each in (added, removed, possibly_added)
         )
@@ -153,8 +162,8 @@ class _NameEventBuilder:
             np.where(has & (before >= 0), links - before, 0),
             ~has | (before >= 0),
             links,
-            has & turns.times_equal[at],
-            turn,
+            has & transitions.times_equal[at],
+            transition,
         )
 
     def _slot_starts(self) -> None:
@@ -178,30 +187,38 @@ class _NameEventBuilder:
         """Add events; `name` and `old_name` are rows of the names, NO_ROW for none."""
         if not len(moment):
             return
-        moments, lives, names = self.moments, self.lives, self.names
-        life, order, turn = moments.life[moment], moments.order[moment], moments.transition[moment]
+        moments, instances, names = self.moments, self.instances, self.names
+        instance, order, transition = (
+            moments.instance[moment],
+            moments.tid[moment],
+            moments.transition[moment],
+        )
         baseline = self.clock.complete_since(order)
-        tag = np.where(turn >= 0, self.turns.tag_row[turn], NO_ROW)
-        exact = self.turns.exact[turn] | (turn < 0)
+        tag = np.where(transition >= 0, self.transitions.tag_row[transition], NO_ROW)
+        exact = self.transitions.exact[transition] | (transition < 0)
         if len(names):
             added, removed = np.where(name >= 0, name, 0), np.where(old_name >= 0, old_name, 0)
-            was_added = (name >= 0) & (names.first[added] == order) & (names.added_tag[added] >= 0)
+            was_added = (
+                (name >= 0) & (names.valid_from[added] == order) & (names.added_tag[added] >= 0)
+            )
             tag = np.where(was_added, names.added_tag[added], tag)
-            before = np.where(names.before[added] == TID_BEFORE_LOG, order - 1, names.before[added])
+            before = np.where(
+                names.last_absent[added] == TID_BEFORE_LOG, order - 1, names.last_absent[added]
+            )
             exact &= ~was_added | (before >= baseline)
-            was_removed = (old_name >= 0) & (names.gone[removed] == order)
+            was_removed = (old_name >= 0) & (names.removed[removed] == order)
             tag = np.where(
-                was_removed & ~was_added & (names.gone_tag[removed] >= 0),
-                names.gone_tag[removed],
+                was_removed & ~was_added & (names.removed_tag[removed] >= 0),
+                names.removed_tag[removed],
                 tag,
             )
-            exact &= ~was_removed | (names.seen[removed] >= baseline)
+            exact &= ~was_removed | (names.last_seen[removed] >= baseline)
         self._parts.append(
             event_table(
                 kind,
                 len(moment),
-                number=lives.number[life],
-                generation=lives.generation[life],
+                number=instances.inode[instance],
+                generation=instances.generation[instance],
                 order=order,
                 exact=exact,
                 tag_row=tag,
@@ -227,9 +244,9 @@ class _NameEventBuilder:
         uncertain = ~has & (moments.names_possibly_added[created] > 0)
         name[uncertain] = self._name_at(self._maybe, self._maybe_from, created[uncertain], 0)
         self._used.append(name[uncertain])
-        directory = self.lives.is_directory[moments.life[created]]
+        directory = self.instances.is_directory[moments.instance[created]]
         kind = np.where(directory, CODE[EventKind.DIRECTORY_MADE], CODE[EventKind.CREATED])
-        size = self.turns.size[moments.transition[created]]
+        size = self.transitions.size[moments.transition[created]]
         self._emit(
             kind, created, name, np.full(len(created), NO_ROW), np.where(directory, NO_ROW, size)
         )
@@ -252,7 +269,7 @@ class _NameEventBuilder:
         name = np.full(len(ended), NO_ROW)
         last = np.maximum(moments.names_removed[ended] - 1, 0)
         name[has] = self._name_at(self._went, self._went_from, ended[has], last[has])
-        directory = self.lives.is_directory[moments.life[ended]]
+        directory = self.instances.is_directory[moments.instance[ended]]
         removal = np.where(directory, CODE[EventKind.DIRECTORY_REMOVED], CODE[EventKind.DELETED])
         kind = np.where(moments.freed[ended], removal, CODE[EventKind.ORPHAN_ADDED])
         self._emit(kind, ended, np.full(len(ended), NO_ROW), name)
@@ -278,9 +295,9 @@ class _NameEventBuilder:
 
     def _rename_events(self, moment: Rows, name: Int64s, old: Int64s) -> None:
         """Add renames and moves; an event with only one known name counts as a rename."""
-        folder = self.names.folder
+        directory = self.names.directory
         both = (name >= 0) & (old >= 0)
-        moved = both & (folder[name] != folder[old]) if len(folder) else both
+        moved = both & (directory[name] != directory[old]) if len(directory) else both
         self._emit(
             np.where(moved, CODE[EventKind.MOVED], CODE[EventKind.RENAMED]), moment, name, old
         )
@@ -288,7 +305,7 @@ class _NameEventBuilder:
     def _unpaired_additions(self, rest: Rows, count: Int64s, start: Int64s) -> None:
         """Add events of added names without a removed name to pair with."""
         moments = self.moments
-        directory = self.lives.is_directory[moments.life[rest]]
+        directory = self.instances.is_directory[moments.instance[rest]]
         delta, known, links = (
             moments.link_delta[rest],
             moments.link_delta_known[rest],
@@ -309,7 +326,7 @@ class _NameEventBuilder:
     def _unpaired_removals(self, rest: Rows, count: Int64s, start: Int64s) -> None:
         """Add events of removed names without a certainly added name to pair with."""
         moments = self.moments
-        directory = self.lives.is_directory[moments.life[rest]]
+        directory = self.instances.is_directory[moments.instance[rest]]
         delta = np.where(directory, 0, moments.link_delta[rest])
         maybe = moments.names_possibly_added[rest]
         renamed = np.where(
@@ -333,7 +350,7 @@ class _NameEventBuilder:
     def _link_count_only_events(self, rest: Rows) -> None:
         """Add events of link counts that changed where no directory block shows the name."""
         moments = self.moments
-        rest = rest[~self.lives.is_directory[moments.life[rest]]]
+        rest = rest[~self.instances.is_directory[moments.instance[rest]]]
         delta = moments.link_delta[rest]
         up = np.maximum(delta, 0)
         found = np.minimum(up, moments.names_possibly_added[rest])

@@ -14,9 +14,9 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import TID_ON_DISK, History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import EntryIntervals
-from ext4kit.timeline.lives import TimelineInstances
+from ext4kit.timeline.instances import TimelineInstances
 
-DEPTH_LIMIT = 4096
+MAX_DEPTH = 4096
 MAX_NAMES_TRIED = 64  # names of an instance that are tested for being in force
 
 
@@ -25,47 +25,49 @@ class TimelineNames(Table):
     """Names as columns, by (instance, first version with the name).
 
     Attributes:
-        life: row of the named instance.
-        folder: row of the directory's instance.
-        key: hash of the name.
-        first: tid of the transaction that added the name, TID_BEFORE_LOG where it is older than
-            the journal.
-        shown: tid of the first version with the name.
-        gone: tid of the transaction that removed the name, TID_ON_DISK for none.
-        added_tag, gone_tag: rows of `log.tags` of the copies that show it, -1 for none.
-        before, seen: tids of the last version without the name and of the last one with it: lower
-            bounds of its addition and its removal.
-        text: index of the name in the list of the entry intervals.
+        instance: row of the named instance.
+        directory: row of the directory's instance.
+        name_key: hash of the name.
+        valid_from: tid of the transaction that added the name, TID_BEFORE_LOG where it is
+            older than the journal.
+        first_seen: tid of the first version with the name.
+        removed: tid of the transaction that removed the name, TID_ON_DISK for none.
+        added_tag, removed_tag: rows of `log.tags` of the copies that show it, -1 for none.
+        last_absent, last_seen: tids of the last version without the name and of the last one with
+            it: lower bounds of its addition and its removal.
+        name_row: index of the name in the list of the entry intervals.
     """
 
-    life: Int64s
-    folder: Int64s
-    key: Int64s
-    first: Int64s
-    shown: Int64s
-    gone: Int64s
+    instance: Int64s
+    directory: Int64s
+    name_key: Int64s
+    valid_from: Int64s
+    first_seen: Int64s
+    removed: Int64s
     added_tag: Int64s
-    gone_tag: Int64s
-    before: Int64s
-    seen: Int64s
-    text: Int64s
+    removed_tag: Int64s
+    last_absent: Int64s
+    last_seen: Int64s
+    name_row: Int64s
 
 
 def attribute_by_overlap(
-    history: History, lives: TimelineInstances, found: EntryIntervals
+    history: History, instances: TimelineInstances, found: EntryIntervals
 ) -> TimelineNames:
     """Names from entry intervals: each is given to the instances of its number at that time."""
-    folder = _directory_instances(history, lives, found)
+    directory = _directory_instances(history, instances, found)
     real = np.array([name not in (b".", b"..") for name in found.name], bool)
-    kept = np.flatnonzero(real & (folder >= 0))
-    row, life = lives.during(found.inode[kept], found.first_seen[kept], found.last_seen[kept])
+    kept = np.flatnonzero(real & (directory >= 0))
+    row, instance = instances.rows_between(
+        found.inode[kept], found.first_seen[kept], found.last_seen[kept]
+    )
     row = kept[row]
-    begin, end = lives.begin[life], lives.end[life]
+    begin, end = instances.created[instance], instances.freed[instance]
     starts_within, ends_within = begin > found.first_seen[row], end < found.removed[row]
     first = np.where(starts_within, begin, found.valid_from[row])
     names = TimelineNames(
-        life,
-        folder[row],
+        instance,
+        directory[row],
         found.name_key[row],
         first,
         np.where(starts_within, begin, found.first_seen[row]),
@@ -76,7 +78,7 @@ def attribute_by_overlap(
         np.where(ends_within, end - 1, found.last_seen[row]),
         row,
     )
-    names = names.take(np.flatnonzero(names.life != names.folder))
+    names = names.take(np.flatnonzero(names.instance != names.directory))
     return _merge_blocks(names)
 
 
@@ -86,7 +88,7 @@ def _journal_tags(source: Int64s, block: Int64s) -> Int64s:
 
 
 def _directory_instances(
-    history: History, lives: TimelineInstances, found: EntryIntervals
+    history: History, instances: TimelineInstances, found: EntryIntervals
 ) -> Int64s:
     """The instance of each interval's directory, -1 where it is unknown."""
     own = found.directory < 0
@@ -97,8 +99,8 @@ def _directory_instances(
         generation = np.where(own, 0, history.generation[which])
     else:
         generation = np.zeros(len(own), np.int64)
-    last = lives.at(number, np.full(len(number), TID_ON_DISK))
-    key = (lives.number << 32) | lives.generation
+    last = instances.rows_at(number, np.full(len(number), TID_ON_DISK))
+    key = (instances.inode << 32) | instances.generation
     rank = np.argsort(key, kind="stable")
     wanted = (number << 32) | generation
     place = np.searchsorted(key[rank], wanted, side="right") - 1
@@ -112,32 +114,36 @@ def _merge_blocks(names: TimelineNames) -> TimelineNames:
 
     Intervals that overlap or follow each other without a gap become one.
     """
-    names = names.take(np.lexsort((names.gone, names.shown, names.key, names.folder, names.life)))
+    names = names.take(
+        np.lexsort(
+            (names.removed, names.first_seen, names.name_key, names.directory, names.instance)
+        )
+    )
     if not len(names):
         return names
-    other = starts_group(names.life, names.folder, names.key)
+    other = starts_group(names.instance, names.directory, names.name_key)
     group = np.cumsum(other) - 1
-    orders, rank = np.unique(names.gone, return_inverse=True)
+    orders, rank = np.unique(names.removed, return_inverse=True)
     reach = np.maximum.accumulate(group * (len(orders) + 1) + rank) - group * (len(orders) + 1)
     apart = other.copy()
-    apart[1:] |= names.first[1:] > orders[reach[:-1]]
+    apart[1:] |= names.valid_from[1:] > orders[reach[:-1]]
     start = np.flatnonzero(apart)
     end = np.append(start[1:], len(names)) - 1
     last = _last_removed_row(rank, start, end)
     merged = TimelineNames(
-        names.life[start],
-        names.folder[start],
-        names.key[start],
-        names.first[start],
-        names.shown[start],
+        names.instance[start],
+        names.directory[start],
+        names.name_key[start],
+        names.valid_from[start],
+        names.first_seen[start],
         orders[reach[end]],
         names.added_tag[start],
-        names.gone_tag[last],
-        names.before[start],
-        names.seen[last],
-        names.text[start],
+        names.removed_tag[last],
+        names.last_absent[start],
+        names.last_seen[last],
+        names.name_row[start],
     )
-    return merged.take(np.lexsort((merged.text, merged.shown, merged.life)))
+    return merged.take(np.lexsort((merged.name_row, merged.first_seen, merged.instance)))
 
 
 def _last_removed_row(rank: Int64s, start: Rows, end: Rows) -> Rows:
@@ -156,88 +162,92 @@ class PathResolver:
     Args:
         names: names whose `first` the timeline has settled.
         texts: the bytes of the names.
-        lives: the instances that the names belong to.
+        instances: the instances that the names belong to.
     """
 
-    def __init__(self, names: TimelineNames, texts: list[bytes], lives: TimelineInstances) -> None:
-        self.names, self.lives = names, lives
+    def __init__(
+        self, names: TimelineNames, texts: list[bytes], instances: TimelineInstances
+    ) -> None:
+        self.names, self.instances = names, instances
         self._texts = texts
         self._cache: dict[int, tuple[int, int, bytes | None]] = {}
 
     @cached_property
     def _row_starts(self) -> Rows:
-        return row_bounds(self.names.life, len(self.lives))
+        return row_bounds(self.names.instance, len(self.instances))
 
-    def name_rows_at(self, life: Int64s, when: Int64s) -> Rows:
+    def name_rows_at(self, instance: Int64s, when: Int64s) -> Rows:
         """Row of a name of each instance in force at that tid, -1 for none."""
         if not len(self.names):
-            return np.full(len(life), -1)
+            return np.full(len(instance), -1)
         names = self.names
-        row = self._row_starts[life + 1] - 1
-        result = np.full(len(life), -1)
-        unresolved = np.arange(len(life))
+        row = self._row_starts[instance + 1] - 1
+        result = np.full(len(instance), -1)
+        unresolved = np.arange(len(instance))
         for _ in range(MAX_NAMES_TRIED):
-            unresolved = unresolved[row[unresolved] >= self._row_starts[life[unresolved]]]
+            unresolved = unresolved[row[unresolved] >= self._row_starts[instance[unresolved]]]
             if not len(unresolved):
                 break
             at = row[unresolved]
-            fits = (names.first[at] <= when[unresolved]) & (when[unresolved] < names.gone[at])
+            fits = (names.valid_from[at] <= when[unresolved]) & (
+                when[unresolved] < names.removed[at]
+            )
             result[unresolved[fits]] = at[fits]
             unresolved = unresolved[~fits]
             row[unresolved] -= 1
         return result
 
-    def last_removed_rows(self, life: Int64s, when: Int64s) -> Rows:
+    def last_removed_rows(self, instance: Int64s, when: Int64s) -> Rows:
         """Row of each instance's newest name if it was removed at or before that tid, else -1."""
         if not len(self.names):
-            return np.full(len(life), -1)
-        row = self._row_starts[life + 1] - 1
-        known = (row >= self._row_starts[life]) & (self.names.gone[row] <= when)
+            return np.full(len(instance), -1)
+        row = self._row_starts[instance + 1] - 1
+        known = (row >= self._row_starts[instance]) & (self.names.removed[row] <= when)
         return np.where(known, row, -1)
 
     def path_at(self, row: int, when: int) -> bytes | None:
         """The path of a name at a tid, None where the name of a directory is unknown."""
-        folder = self._directory_path(int(self.names.folder[row]), when)[2]
-        return None if folder is None else folder + b"/" + self.name_of(row)
+        directory = self._directory_path(int(self.names.directory[row]), when)[2]
+        return None if directory is None else directory + b"/" + self.name_of(row)
 
     def name_of(self, row: int) -> bytes:
         """The name without its directory."""
-        return self._texts[int(self.names.text[row])]
+        return self._texts[int(self.names.name_row[row])]
 
-    def _directory_path(self, life: int, when: int) -> tuple[int, int, bytes | None]:
+    def _directory_path(self, instance: int, when: int) -> tuple[int, int, bytes | None]:
         """(first tid, end tid, path) of a directory around a tid."""
         chain: list[tuple[int, int]] = []
         seen: set[int] = set()
         while True:
-            known = self._cached(life, when)
-            if known is not None or life in seen or len(chain) > DEPTH_LIMIT:
+            known = self._cached(instance, when)
+            if known is not None or instance in seen or len(chain) > MAX_DEPTH:
                 break
-            seen.add(life)
-            row = self._name_row_at(life, when)
+            seen.add(instance)
+            row = self._name_row_at(instance, when)
             if row < 0:
                 known = (when, when + 1, None)
                 break
-            chain.append((life, row))
-            life = int(self.names.folder[row])
+            chain.append((instance, row))
+            instance = int(self.names.directory[row])
         begin, end, path = known if known is not None else (when, when + 1, None)
         for one, row in reversed(chain):
             path = None if path is None else path + b"/" + self.name_of(row)
-            first, removed = int(self.names.first[row]), int(self.names.gone[row])
+            first, removed = int(self.names.valid_from[row]), int(self.names.removed[row])
             inside = first <= when < removed
             begin, end = (max(begin, first), min(end, removed)) if inside else (when, when + 1)
             self._cache[one] = (begin, end, path)
         return begin, end, path
 
-    def _cached(self, life: int, when: int) -> tuple[int, int, bytes | None] | None:
-        if self.lives.number[life] == ROOT:
+    def _cached(self, instance: int, when: int) -> tuple[int, int, bytes | None] | None:
+        if self.instances.inode[instance] == ROOT:
             return TID_BEFORE_LOG, int(TID_ON_DISK) + 1, b""
-        found = self._cache.get(life)
+        found = self._cache.get(instance)
         return found if found is not None and found[0] <= when < found[1] else None
 
-    def _name_row_at(self, life: int, when: int) -> int:
+    def _name_row_at(self, instance: int, when: int) -> int:
         """Row of the name in force, else of the name removed last before; -1 for none."""
-        start, end = int(self._row_starts[life]), int(self._row_starts[life + 1])
-        first, removed = self.names.first[start:end], self.names.gone[start:end]
+        start, end = int(self._row_starts[instance]), int(self._row_starts[instance + 1])
+        first, removed = self.names.valid_from[start:end], self.names.removed[start:end]
         fits = np.flatnonzero((first <= when) & (when < removed))
         if len(fits):
             return start + int(fits[0])

@@ -8,11 +8,9 @@ from enum import IntEnum
 import numpy as np
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Codes, Int32s, Int64s, UInt16s
+from ext4kit.arrays.types import NO_ROW, Bools, Codes, Int32s, Int64s, UInt16s
 from ext4kit.filesystem import FileSystem
 from ext4kit.parsers.inode import InodeTable
-
-NO_ROW = -1
 
 
 class InodeStatus(IntEnum):
@@ -31,8 +29,8 @@ class StatusTransitions(Table):
     By (number, order). The first known state of an inode is a transition as well.
 
     Attributes:
-        number, generation: of the inode.
-        order: tid of the state.
+        inode, generation: of the inode.
+        tid: tid of the state.
         status: an `InodeStatus`.
         links_count: link count.
         links_before: link count before, NO_ROW where it is unknown.
@@ -47,9 +45,9 @@ class StatusTransitions(Table):
         tag_row: row of `log.tags`.
     """
 
-    number: Int64s
+    inode: Int64s
     generation: Int64s
-    order: Int64s
+    tid: Int64s
     status: Codes
     links_count: Int32s
     links_before: Int32s
@@ -70,21 +68,21 @@ class StateBatch(Table):
 
     Attributes:
         table: the inodes.
-        order: tid of each state.
-        tag: row of `log.tags` of each state.
+        tid: tid of each state.
+        tag_row: row of `log.tags` of each state.
         previous_row: row of the previous state, NO_ROW for the first known one.
         repeated: True where the previous batch had the state already.
-        stage: an `InodeStatus`.
+        status: an `InodeStatus`.
         exact: True where a change that the state shows happened in this very transaction.
         slot_was_empty: True where an earlier copy of the table block has an empty slot there.
     """
 
     table: InodeTable
-    order: Int64s
-    tag: Int64s
+    tid: Int64s
+    tag_row: Int64s
     previous_row: Int64s
     repeated: Bools
-    stage: Int64s
+    status: Int64s
     exact: Bools
     slot_was_empty: Bools
 
@@ -102,15 +100,15 @@ def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTran
     table, before = states.table, np.maximum(states.previous_row, 0)
     first = states.previous_row < 0
     same = table.generation == table.generation[before]
-    changed = first | ~same | (states.stage != states.stage[before])
+    changed = first | ~same | (states.status != states.status[before])
     changed |= table.links_count != table.links_count[before]
     rows = np.flatnonzero(changed & ~states.repeated)
     links_before = np.where(first | ~same, NO_ROW, table.links_count[before])
     return StatusTransitions(
         table.number[rows],
         table.generation[rows],
-        states.order[rows],
-        states.stage[rows].astype(np.int8),
+        states.tid[rows],
+        states.status[rows].astype(np.int8),
         table.links_count[rows].astype(np.int32),
         links_before[rows].astype(np.int32),
         fresh[rows],
@@ -121,11 +119,11 @@ def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTran
         ((table.atime == table.mtime) & (table.mtime == table.ctime))[rows],
         table.size[rows],
         table.mode[rows].astype(np.uint16),
-        states.tag[rows].astype(np.int32),
+        states.tag_row[rows].astype(np.int32),
     )
 
 
-def joined_turns(parts: list[StatusTransitions]) -> StatusTransitions:
+def join_transitions(parts: list[StatusTransitions]) -> StatusTransitions:
     """One table from several, by (number, order)."""
-    turns = StatusTransitions.concat(parts)
-    return turns.take(np.lexsort((turns.order, turns.number)))
+    transitions = StatusTransitions.concat(parts)
+    return transitions.take(np.lexsort((transitions.tid, transitions.inode)))

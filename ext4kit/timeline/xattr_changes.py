@@ -58,13 +58,13 @@ class XattrChangeFinder:
         differs |= table.file_acl[rows] != table.file_acl[before]
         parts = []
         for row, earlier in zip(rows[differs].tolist(), before[differs].tolist(), strict=True):
-            order = int(states.order[row])
+            order = int(states.tid[row])
             self._compared.add((int(table.number[row]), order))
             old = self._xattrs_of(table, earlier, order - 1)
             new = self._xattrs_of(table, row, order)
             parts += self._events(
                 old, new, int(table.number[row]), int(table.generation[row]), order,
-                bool(states.exact[row]), int(states.tag[row]),
+                bool(states.exact[row]), int(states.tag_row[row]),
             )  # fmt: skip
         return EventTable.concat(parts)
 
@@ -95,7 +95,7 @@ class XattrChangeFinder:
     def _note_block_owners(self, states: StateBatch) -> None:
         """Record which inodes gained or lost an attribute block, and at which tid."""
         table, before = states.table, np.maximum(states.previous_row, 0)
-        has = (table.file_acl != 0) & (states.stage >= InodeStatus.ORPHAN)
+        has = (table.file_acl != 0) & (states.status >= InodeStatus.ORPHAN)
         had = has[before] & (states.previous_row >= 0)
         same = (table.file_acl == table.file_acl[before]) & had
         same &= table.generation == table.generation[before]
@@ -103,7 +103,7 @@ class XattrChangeFinder:
         rows = np.flatnonzero(changed)
         if len(rows):
             block = np.where(has, table.file_acl, 0)[rows]
-            order = states.order[rows]
+            order = states.tid[rows]
             self._holders.append((table.number[rows], table.generation[rows], order, block))
 
     def _block_owners(self) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:

@@ -34,10 +34,10 @@ def indirect_scanner(superblock: Superblock) -> Scanner[Int64s]:
     """
     rare = Incompat.EXTENT in superblock.features
 
-    def look(stretch: BlockBatch) -> Int64s:
-        if stretch.in_log:
+    def scanner(batch: BlockBatch) -> Int64s:
+        if batch.in_log:
             return np.zeros(0, np.int64)
-        words = stretch.data.view("<u4")
+        words = batch.data.view("<u4")
         first: UInt32s = words[:, 0]
         inside = (first > superblock.first_data_block) & (first < superblock.blocks_count)
         hits = np.flatnonzero(inside)
@@ -47,12 +47,12 @@ def indirect_scanner(superblock: Superblock) -> Scanner[Int64s]:
         hits = hits[rising & ~few if rare else rising | few]
         kept = [np.zeros(0, bool)]
         for at in range(0, len(hits), _AT_ONCE):
-            batch = hits[at : at + _AT_ONCE]
-            kept.append(is_indirect_block(words[batch], stretch.blocks[batch], superblock))
-        found: Int64s = stretch.blocks[hits[np.concatenate(kept)]]
+            some = hits[at : at + _AT_ONCE]
+            kept.append(is_indirect_block(words[some], batch.blocks[some], superblock))
+        found: Int64s = batch.blocks[hits[np.concatenate(kept)]]
         return found
 
-    return look
+    return scanner
 
 
 def is_indirect_block(words: UInt32s, blocks: Int64s, superblock: Superblock) -> Bools:

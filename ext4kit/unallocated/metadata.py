@@ -103,23 +103,23 @@ def metadata_scanner(superblock: Superblock) -> Scanner[MetadataBlocks]:
         *(_find_xattrs, _find_inodes, _find_journal_blocks),
     )
 
-    def look(stretch: BlockBatch) -> MetadataBlocks:
-        words = stretch.data.view("<u4")
-        return MetadataBlocks.concat([find(superblock, stretch, words) for find in finders])
+    def scanner(batch: BlockBatch) -> MetadataBlocks:
+        words = batch.data.view("<u4")
+        return MetadataBlocks.concat([find(superblock, batch, words) for find in finders])
 
-    return look
+    return scanner
 
 
 # -- extent tree nodes --------------------------------------------------------------------
 
 
-def _find_extents(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> MetadataBlocks:
+def _find_extents(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     room = extents.capacity(superblock.block_size)
     hits = np.flatnonzero(words[:, 0] & 0xFFFF == extents.MAGIC)
     hits = hits[words[hits, 1] & 0xFFFF == room]
     if not len(hits):
-        return _make(EXTENTS, hits, stretch.in_log)
-    rows = stretch.data[hits]
+        return _make(EXTENTS, hits, batch.in_log)
+    rows = batch.data[hits]
     sane, held = is_extent_node(rows, superblock.blocks_count)
     rows, hits, held = rows[sane], hits[sane], held[sane]
     seed = None
@@ -127,7 +127,7 @@ def _find_extents(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -
         end = extents.HEADER.size + room * extents.EXTENT.size
         stored = extents.TAIL.columns(rows, end)["et_checksum"].astype(np.int64)
         seed = crc32c_seeds(stored, rows[:, :end], end)
-    return _make(EXTENTS, stretch.blocks[hits], stretch.in_log, seed, None, held)
+    return _make(EXTENTS, batch.blocks[hits], batch.in_log, seed, None, held)
 
 
 def is_extent_node(rows: Bytes2D, blocks_count: int) -> tuple[Bools, Int64s]:
@@ -149,11 +149,9 @@ def is_extent_node(rows: Bytes2D, blocks_count: int) -> tuple[Bools, Int64s]:
 # -- directories --------------------------------------------------------------------------
 
 
-def _find_directories(
-    superblock: Superblock, stretch: BlockBatch, words: UInt32s
-) -> MetadataBlocks:
+def _find_directories(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     typed = Incompat.FILETYPE in superblock.features
-    size, data = superblock.block_size, stretch.data
+    size, data = superblock.block_size, batch.data
     hits = np.flatnonzero(_starts_with_dirent(superblock, words))
     seed = None
     if superblock.has_metadata_checksums:
@@ -161,7 +159,7 @@ def _find_directories(
         mark = directory.DIRENT_TAIL.size | directory.TAIL_FILE_TYPE << 24
         hits = hits[(words[hits, tail] == 0) & (words[hits, tail + 1] == mark)]
     if not len(hits):
-        return _make(DIRECTORY, hits, stretch.in_log)
+        return _make(DIRECTORY, hits, batch.in_log)
     rows = data[hits]
     entries, broken = directory.parse_entries(rows, typed)
     held = np.bincount(entries.block, minlength=len(rows))
@@ -177,7 +175,7 @@ def _find_directories(
         stored = words[hits, -1].astype(np.int64)
         seed = crc32c_seeds(stored, rows[:, :end], end)
     number = np.where(_is_first_block(words, hits), words[hits, 0], 0).astype(np.int64)
-    return _make(DIRECTORY, stretch.blocks[hits], stretch.in_log, seed, number, held)
+    return _make(DIRECTORY, batch.blocks[hits], batch.in_log, seed, number, held)
 
 
 def _starts_with_dirent(superblock: Superblock, words: UInt32s) -> Bools:
@@ -200,14 +198,14 @@ def _is_first_block(words: UInt32s, hits: Rows) -> Bools:
     return found
 
 
-def _find_htree(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> MetadataBlocks:
+def _find_htree(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     """Index roots, which hold `.` and `..`, and index nodes."""
     size = superblock.block_size
     root = (words[:, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[:, 2] == _DOT)
     node = (words[:, 0] == 0) & (words[:, 1] == size % (1 << 16))
     hits = np.flatnonzero(root | node)
     if not len(hits):
-        return _make(HTREE, hits, stretch.in_log)
+        return _make(HTREE, hits, batch.in_log)
     hits = hits[~root[hits] | _has_index_root(words, hits)]
     start = np.where(root[hits], htree.DX_ROOT.size, htree.FAKE_DIRENT.size)
     counts = words[hits, start // 4].astype(np.int64)
@@ -218,9 +216,9 @@ def _find_htree(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> 
     hits, start, held, limit = hits[sane], start[sane], held[sane], limit[sane]
     seed = None
     if superblock.has_metadata_checksums:
-        seed = _htree_seeds(stretch.data[hits], start, held, limit)
+        seed = _htree_seeds(batch.data[hits], start, held, limit)
     number = np.where(root[hits], words[hits, 0], 0).astype(np.int64)
-    return _make(HTREE, stretch.blocks[hits], stretch.in_log, seed, number, held)
+    return _make(HTREE, batch.blocks[hits], batch.in_log, seed, number, held)
 
 
 def _has_index_root(words: UInt32s, hits: Rows) -> Bools:
@@ -248,18 +246,18 @@ def _htree_seeds(rows: Bytes2D, start: Int64s, held: Int64s, limit: Int64s) -> I
 # -- attributes and inodes ----------------------------------------------------------------
 
 
-def _find_xattrs(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> MetadataBlocks:
+def _find_xattrs(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     hits = np.flatnonzero(words[:, 0] == xattr.MAGIC)
     hits = hits[(words[hits, 2] == 1) & (words[hits, 1] > 0)]
     if not len(hits):
-        return _make(XATTR, hits, stretch.in_log)
-    blocks = stretch.blocks[hits]
-    home = np.zeros(len(hits), np.int64) if stretch.in_log else blocks
+        return _make(XATTR, hits, batch.in_log)
+    blocks = batch.blocks[hits]
+    home = np.zeros(len(hits), np.int64) if batch.in_log else blocks
     if superblock.has_metadata_checksums:
-        home = _xattr_block_numbers(superblock, stretch.data[hits])
+        home = _xattr_block_numbers(superblock, batch.data[hits])
         kept = (home > 0) & (home < superblock.blocks_count)
         blocks, home = blocks[kept], home[kept]
-    return _make(XATTR, blocks, stretch.in_log, None, home)
+    return _make(XATTR, blocks, batch.in_log, None, home)
 
 
 def _xattr_block_numbers(superblock: Superblock, rows: Bytes2D) -> Int64s:
@@ -273,15 +271,15 @@ def _xattr_block_numbers(superblock: Superblock, rows: Bytes2D) -> Int64s:
     return crc32c_words(superblock.seed, low)
 
 
-def _find_inodes(superblock: Superblock, stretch: BlockBatch, words: UInt32s) -> MetadataBlocks:
-    hits, first, held = find_inode_table_blocks(superblock, stretch.data, words)
-    return _make(INODES, stretch.blocks[hits], stretch.in_log, None, first, held)
+def _find_inodes(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> MetadataBlocks:
+    hits, first, held = find_inode_table_blocks(superblock, batch.data, words)
+    return _make(INODES, batch.blocks[hits], batch.in_log, None, first, held)
 
 
 def _find_journal_blocks(
-    superblock: Superblock, stretch: BlockBatch, words: UInt32s
+    superblock: Superblock, batch: BlockBatch, words: UInt32s
 ) -> MetadataBlocks:
     """Descriptor, commit and revoke blocks of a former journal in unallocated space."""
     hits = np.flatnonzero(words[:, 0] == _LOG_MAGIC)
     hits = hits[np.isin(words[hits, 1], _LOG_KINDS)]
-    return _make(LOG, stretch.blocks[hits], stretch.in_log)
+    return _make(LOG, batch.blocks[hits], batch.in_log)

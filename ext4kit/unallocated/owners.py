@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ext4kit.arrays.grouping import starts_group
-from ext4kit.arrays.types import Bytes2D, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import History
 from ext4kit.parsers.checksums import crc32c_rows, crc32c_words
@@ -27,7 +27,6 @@ from ext4kit.unallocated.metadata import (
 )
 from ext4kit.unallocated.space import UnallocatedSpace
 
-NO_ROW = -1
 _PIECES_AT_ONCE = 2048
 
 

@@ -184,21 +184,21 @@ class UnallocatedSpace:
 
 
 def scan(
-    space: UnallocatedSpace, looks: Sequence[Scanner[T]], progress: Progress | None = None
+    space: UnallocatedSpace, scanners: Sequence[Scanner[T]], progress: Progress | None = None
 ) -> Iterator[tuple[T, ...]]:
     """Results of all scanners for each batch, in order; several batches are processed at once.
 
     Args:
         space: the space to read.
-        looks: scanners (functions of a batch) that keep no reference to its data.
+        scanners: scanners (functions of a batch) that keep no reference to its data.
         progress: called with (bytes done, total bytes).
     """
     waiting: deque[tuple[int, Future[tuple[T, ...]]]] = deque()
     done = 0
     with ThreadPoolExecutor(WORKERS) as pool:
-        for stretch in space.batches():
-            future = pool.submit(lambda one: tuple(look(one) for look in looks), stretch)
-            waiting.append((stretch.data.nbytes, future))
+        for batch in space.batches():
+            future = pool.submit(lambda one: tuple(scanner(one) for scanner in scanners), batch)
+            waiting.append((batch.data.nbytes, future))
             while len(waiting) > AHEAD:
                 done += waiting[0][0]
                 yield waiting.popleft()[1].result()

@@ -9,7 +9,7 @@ import pytest
 
 from ext4kit.history.writes import Writes, find_writes
 from ext4kit.units import NANOSECONDS
-from tests.recovery.told_past import ToldInodes, log_of
+from tests.recovery.made_history import ToldInodes, log_of
 
 SECOND = NANOSECONDS
 COMMIT_INTERVAL = 5 * SECOND  # of a mount without the option commit=

@@ -34,7 +34,7 @@ from ext4kit.recovery.losses import find_losses
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps
 from ext4kit.recovery.untagged_content import UntaggedBlocks, _whole_files
 from ext4kit.units import NANOSECONDS
-from tests.recovery.told_past import BLOCK, EXTENTS, Sized, State, past_of, state
+from tests.recovery.made_history import BLOCK, EXTENTS, Sized, State, past_of, state
 
 Row = tuple[int, ...]
 STATE, DEATH = 5, 9  # orders of a file's state, and of when it is seen dead
@@ -288,7 +288,7 @@ def rivals(first: State, second: State, dtimes: tuple[int, int] = (50, 60), **li
         blocks=runs((0, 0, 10, AT), (1, 0, 10, AT + 5)),
     )  # fmt: skip
     made = found.competing
-    columns = (made.candidate, made.start, made.length, made.number)
+    columns = (made.candidate, made.start, made.length, made.inode)
     return list(zip(*(part.tolist() for part in columns), strict=True))
 
 
@@ -540,7 +540,7 @@ def test_zeros_that_a_discard_may_have_made_are_the_files_own_where_the_log_has_
     zeros = runs((0, 0, 1, 100), (1, 3, 3, AT), (2, 0, 1, 900))
     tagged = {1: (np.array(held), np.arange(len(held)))} if held else {}
     made = checked(replace(blocks_of({}, {}, {}), tagged=tagged), zeros)
-    assert made.unrecorded == {place: [reasons.ZEROS_POSSIBLY_DISCARDED] for place in (*told, 2)}
+    assert made.consistent == {place: [reasons.ZEROS_POSSIBLY_DISCARDED] for place in (*told, 2)}
 
 
 def test_what_was_discarded_is_told_for_each_file() -> None:
@@ -556,19 +556,19 @@ def test_two_pieces_of_zeros_both_need_copies() -> None:
     zeros = runs((0, 0, 1, AT), (0, 3, 1, AT + 5))
     for held, told in (((AT,), True), ((AT + 5,), True), ((AT, AT + 5), False)):
         tagged = {0: (np.array(held), np.array(held))}
-        assert bool(checked(replace(blocks_of({}), tagged=tagged), zeros).unrecorded) == told
+        assert bool(checked(replace(blocks_of({}), tagged=tagged), zeros).consistent) == told
 
 
 def test_what_speaks_against_a_found_map_speaks_against_its_file() -> None:
     none = np.zeros(0, np.int64)
     first, both = reasons.REBUILT_MAP_OLDER, reasons.REBUILT_MAP_INCOMPLETE
-    doubts = [(np.array([True, False]), first), (np.array([True, True]), both)]
+    partial = [(np.array([True, False]), first), (np.array([True, True]), both)]
     maps = RebuiltMaps(
-        np.array([0, 1]), np.array(["x", "x"]), runs(), (none, none), np.array([1, 1]), doubts
+        np.array([0, 1]), np.array(["x", "x"]), runs(), (none, none), np.array([1, 1]), partial
     )
     made = blocks_of({}, {"rebuilt_row": 1}, {"rebuilt_row": 0}, maps=maps)
     found = checked(made, maps=maps)
-    assert (found.doubts, found.unrecorded) == ({1: [both], 2: [first, both]}, {})
+    assert (found.partial, found.consistent) == ({1: [both], 2: [first, both]}, {})
 
 
 def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_the_block_went() -> None:
@@ -584,7 +584,7 @@ def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_the_blo
             tags=Sized(order=np.full(101, STATE)),
             read_copies=lambda tags: np.full((len(tags), BLOCK), 2, np.uint8),
         )
-        return checked(made).doubts
+        return checked(made).partial
 
     orphan = {"freed_tid": TID_NONE, "map_source": INODE_TABLE}
     assert contradicted({}, orphan) == {0: [reasons.UNMOUNT_DISK_CONFLICT]}

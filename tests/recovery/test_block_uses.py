@@ -90,7 +90,7 @@ def taken(known: Known, *blocks: tuple[int, int, int], death: int = DEATH) -> Ta
     count = 1 + max(row[0] for row in blocks)
     every = np.ones(count, np.int64)
     found = find_reuse(*known, runs(*blocks), every * OWN, every * STATE, every * death)
-    columns = (found.candidate, found.start, found.length, found.number, found.order)
+    columns = (found.candidate, found.start, found.length, found.inode, found.tid)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -197,7 +197,7 @@ Claim = tuple[int, int, int, int, int, bool]  # first block, blocks, life, inode
 
 
 def told(found: BlockUses) -> list[Claim]:
-    names = ("start", "length", "instance", "inode", "order", "is_content")
+    names = ("start", "length", "instance", "inode", "tid", "is_content")
     return list(zip(*(getattr(found, name).tolist() for name in names), strict=True))
 
 

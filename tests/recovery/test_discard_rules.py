@@ -12,7 +12,7 @@ import pytest
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.recovery import discarded as module
 from ext4kit.recovery.discarded import find_discarded
-from tests.recovery.told_past import Sized, ToldInodes
+from tests.recovery.made_history import Sized, ToldInodes
 
 BLOCK = 4096
 MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD, kernel fs/ext4/ext4.h

@@ -21,7 +21,7 @@ from ext4kit.recovery.grading.unlogged_reuse import (
 )
 from ext4kit.recovery.grading.unreadable import may_have_newer_copies, on_unreadable_media
 from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded
-from ext4kit.recovery.grading.writes import Ages
+from ext4kit.recovery.grading.writes import WriteHistory
 from ext4kit.recovery.journal_content import ContentCopies
 
 SECTOR = 512
@@ -55,14 +55,16 @@ def run_checks(
         (pairs (bool per candidate, reason for partial), pairs (bool per candidate, reason for
         consistent)).
     """
-    ages = Ages(history)
-    recent = ages.may_not_be_flushed(found.state_row, ages.last_write_row[found.state_row])
-    blank, foreign = check_last_block(history, found, runs, journaled, ages)
+    writes = WriteHistory(history)
+    recent = writes.may_not_be_flushed(found.state_row, writes.last_write_row[found.state_row])
+    blank, foreign = check_last_block(history, found, runs, journaled, writes)
     copies, oldest = _copies(found, journaled), _oldest_copies(history, found, journaled)
-    outdated = oldest < history.states.tid[ages.last_write_row[found.state_row]]  # written to since
+    outdated = (
+        oldest < history.states.tid[writes.last_write_row[found.state_row]]
+    )  # written to since
     from_log = (copies > 0) & (copies >= _written_blocks(found, runs))
     from_disk = is_sized_file(history, found) & ~from_log
-    doubts = [
+    partial = [
         (found.size_unknown, reasons.SIZE_UNKNOWN),
         (
             history.states.untagged[found.state_row],
@@ -99,11 +101,11 @@ def run_checks(
             reasons.JOURNAL_DATA_INCOMPLETE,
         ),
         (
-            ages.awaits_writeback[found.state_row] & recent & is_sized_file(history, found),
+            writes.awaits_writeback[found.state_row] & recent & is_sized_file(history, found),
             reasons.DATA_NEVER_FLUSHED,
         ),
         (
-            _inline(history, found) & recent & ~ages.written_once[found.state_row],
+            _inline(history, found) & recent & ~writes.written_once[found.state_row],
             reasons.INLINE_DATA_MOVED,
         ),
         (changed_after_last_state(history, found), reasons.CHANGED_AFTER_LAST_STATE),
@@ -113,28 +115,28 @@ def run_checks(
         ),
         (foreign, reasons.FOREIGN_DATA_IN_SLACK),
     ]
-    possible = [
-        *check_unlogged_reuse(history, found, runs, ages, from_disk),
+    consistent = [
+        *check_unlogged_reuse(history, found, runs, writes, from_disk),
         (
             outdated & journal_gap_before_deletion(history, found, oldest),
             reasons.JOURNAL_GAP_AFTER_COPIES,
         ),
         (later_fast_commit(history, found), reasons.LATER_FAST_COMMIT),
         (
-            in_place_write_not_flushed(history, found, ages),
+            in_place_write_not_flushed(history, found, writes),
             reasons.IN_PLACE_WRITE_NOT_FLUSHED,
         ),
         (
-            ages.may_not_be_flushed(
-                found.state_row, ages.rewritten_before_first_state[found.state_row]
+            writes.may_not_be_flushed(
+                found.state_row, writes.rewritten_before_first_state[found.state_row]
             )
             & from_disk,
             reasons.EARLY_REWRITE_NOT_FLUSHED,
         ),
         (may_have_newer_copies(history, found, journaled), reasons.JOURNAL_UNREADABLE),
-        *find_unrecorded(history, found, ages, from_disk),
+        *find_unrecorded(history, found, writes, from_disk),
     ]
-    return doubts, possible
+    return partial, consistent
 
 
 def map_incomplete(history: History, found: Candidates) -> Bools:
@@ -156,16 +158,16 @@ def map_incomplete(history: History, found: Candidates) -> Bools:
 
 def bitmap_unreadable(history: History, found: Candidates, runs: Runs) -> Bools:
     """Blocks of a group with an unreadable bitmap."""
-    doubtful = np.zeros(len(found), bool)
-    doubtful[runs.owner[history.fs.bitmaps.blocks_unknown(runs.physical, runs.length)]] = True
-    return doubtful
+    applies = np.zeros(len(found), bool)
+    applies[runs.owner[history.fs.bitmaps.blocks_unknown(runs.physical, runs.length)]] = True
+    return applies
 
 
 def beyond_evidence(history: History, found: Candidates, runs: Runs) -> Bools:
     """Blocks of the file system beyond the end of the evidence."""
-    doubtful = np.zeros(len(found), bool)
-    doubtful[runs.owner[runs.physical + runs.length > history.fs.blocks.blocks_count]] = True
-    return doubtful
+    applies = np.zeros(len(found), bool)
+    applies[runs.owner[runs.physical + runs.length > history.fs.blocks.blocks_count]] = True
+    return applies
 
 
 def inode_checksum_bad(history: History, found: Candidates) -> Bools:
@@ -193,15 +195,15 @@ def later_fast_commit(history: History, found: Candidates) -> Bools:
 
 def journal_copy_outdated(history: History, found: Candidates, journaled: ContentCopies) -> Bools:
     """Content was journaled, then rewritten under a later mount without data=journal."""
-    doubtful = np.zeros(len(found), bool)
+    applies = np.zeros(len(found), bool)
     states, mtime = history.states, history.states.table.mtime
     for place, (_, tags) in journaled.items():
         assert history.log is not None
         row = int(found.state_row[place])
         first = int(np.searchsorted(states.instance, states.instance[row]))
         same = first + np.flatnonzero(mtime[first : row + 1] == mtime[row])
-        doubtful[place] = history.log.tags.order[tags].max() < states.tid[same[0]]
-    return doubtful
+        applies[place] = history.log.tags.order[tags].max() < states.tid[same[0]]
+    return applies
 
 
 def journal_disk_conflict(
@@ -212,10 +214,10 @@ def journal_disk_conflict(
     A transaction can end between block allocation and the write of the journaled data, and a
     deletion can precede the checkpoint: either content may be the right one.
     """
-    doubtful = np.zeros(len(found), bool)
+    applies = np.zeros(len(found), bool)
     log = history.log
     if not journaled or log is None:
-        return doubtful
+        return applies
     known = log.transactions
     places = np.fromiter(journaled, np.int64)
     owner = np.repeat(places, [len(journaled[place][0]) for place in places.tolist()])
@@ -228,8 +230,8 @@ def journal_disk_conflict(
         some = slice(start, start + BLOCKS_AT_ONCE)
         disk, readable = history.fs.fetch(blocks[some])
         differ = readable & (disk != log.read_copies(tags[some])).any(axis=1)
-        doubtful[owner[some][differ]] = True
-    return doubtful
+        applies[owner[some][differ]] = True
+    return applies
 
 
 def journal_data_incomplete(
@@ -269,15 +271,15 @@ def kept_by_later_version(
     history: History, found: Candidates, runs: Runs, uses: BlockUses
 ) -> Bools:
     """Blocks of an earlier version that later states of the instance also map."""
-    doubtful = np.zeros(len(found), bool)
-    order, life = history.states.tid, history.states.instance
+    applies = np.zeros(len(found), bool)
+    order, instance = history.states.tid, history.states.instance
     wanted = runs.take(found.superseded[runs.owner])
     mine, other = overlap_pairs(wanted.physical, wanted.length, uses.start, uses.length)
     candidate = wanted.owner[mine]
     row = found.state_row[candidate]
-    later = (uses.instance[other] == life[row]) & (uses.order[other] > order[row])
-    doubtful[candidate[later & (order[row] != TID_ON_DISK)]] = True
-    return doubtful
+    later = (uses.instance[other] == instance[row]) & (uses.tid[other] > order[row])
+    applies[candidate[later & (order[row] != TID_ON_DISK)]] = True
+    return applies
 
 
 def check_last_block(
@@ -285,7 +287,7 @@ def check_last_block(
     found: Candidates,
     runs: Runs,
     journaled: ContentCopies,
-    ages: Ages,
+    writes: WriteHistory,
 ) -> tuple[Bools, Bools]:
     """(blank, foreign) per candidate (bool), from the block that holds its last byte.
 
@@ -310,7 +312,7 @@ def check_last_block(
     held = runs.take(holds & (last[runs.owner] < runs.logical + runs.length))
     block = held.physical + last[held.owner] - held.logical
     blank, foreign = judged, np.zeros(len(found), bool)
-    in_one_go = ages.written_once[row] & ((table.flags[row] & int(InodeFlags.EXTENTS)) != 0)
+    in_one_go = writes.written_once[row] & ((table.flags[row] & int(InodeFlags.EXTENTS)) != 0)
     step = max(PREFETCH_BYTES // history.fs.superblock.block_size, 1)
     some = [slice(at, at + step) for at in range(0, len(held), step)]
     read = prefetch_map(lambda part: history.fs.fetch(block[part]), some)
@@ -348,14 +350,14 @@ def _inline(history: History, found: Candidates) -> Bools:
     return is_sized_file(history, found) & inline
 
 
-def in_place_write_not_flushed(history: History, found: Candidates, ages: Ages) -> Bools:
+def in_place_write_not_flushed(history: History, found: Candidates, writes: WriteHistory) -> Bools:
     """In-place writes: a commit waits only for data in newly allocated blocks.
 
     Source: kernel fs/ext4/inode.c, `ext4_write_end` and `ext4_map_blocks` (data=ordered).
     """
     table, states = history.states.table, history.states
-    dirtied = ages.last_in_place_write_row(states.instance[found.state_row])[found.state_row]
-    recent = ages.may_not_be_flushed(found.state_row, dirtied)
+    dirtied = writes.last_in_place_write_row(states.instance[found.state_row])[found.state_row]
+    recent = writes.may_not_be_flushed(found.state_row, dirtied)
     return (
         is_sized_file(history, found)
         & ~_inline(history, found)

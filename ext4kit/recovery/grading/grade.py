@@ -37,12 +37,12 @@ class CheckResults:
     """Reasons by candidate, where there are any.
 
     Attributes:
-        doubts: why the content may be wrong or incomplete: partial at best.
-        unrecorded: what would leave no record: consistent at best.
+        partial: why the content may be wrong or incomplete: partial at best.
+        consistent: what would leave no record: consistent at best.
     """
 
-    doubts: Mapping[int, list[Reason]]
-    unrecorded: Mapping[int, list[Reason]]
+    partial: Mapping[int, list[Reason]]
+    consistent: Mapping[int, list[Reason]]
 
 
 def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps) -> Grading:
@@ -72,17 +72,17 @@ def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
 def check_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps) -> CheckResults:
     """Run all checks."""
     history, candidates = blocks.history, blocks.candidates
-    doubts, possible = run_checks(
+    partial, consistent = run_checks(
         history, candidates, blocks.runs, blocks.uses, blocks.tagged, blocks.reuse
     )
     rebuilt = np.flatnonzero(candidates.rebuilt_row != NO_ROW)
     for doubtful, reason in maps.reasons:
         every = np.zeros(len(candidates), bool)
         every[rebuilt] = doubtful[candidates.rebuilt_row[rebuilt]]
-        doubts.append((every, reason))
-    doubts.append((_contradicted(blocks), reasons.UNMOUNT_DISK_CONFLICT))
-    possible = [*possible, (losses.may_be_discarded, reasons.ZEROS_POSSIBLY_DISCARDED)]
-    return CheckResults(_by_candidate(doubts), _by_candidate(possible))
+        partial.append((every, reason))
+    partial.append((_contradicted(blocks), reasons.UNMOUNT_DISK_CONFLICT))
+    consistent = [*consistent, (losses.may_be_discarded, reasons.ZEROS_POSSIBLY_DISCARDED)]
+    return CheckResults(_by_candidate(partial), _by_candidate(consistent))
 
 
 def _by_candidate(pairs: list[tuple[Bools, Reason]]) -> dict[int, list[Reason]]:
@@ -144,7 +144,7 @@ def _grade(
 ) -> tuple[Grade, list[Reason]]:
     """Grade and reasons of a candidate with a map."""
     inode, count = blocks.deletion.inode[candidate], blocks.block_counts[candidate]
-    against += checks.doubts.get(candidate, ())
+    against += checks.partial.get(candidate, ())
     if inode.is_inline and lacks_inline_data(inode):
         against.append(reasons.INLINE_DATA_INCOMPLETE)
     if blocks.tree_block_reused[candidate]:
@@ -153,8 +153,8 @@ def _grade(
         against.append(reasons.CHANGED_AFTER_LAST_STATE)
     missing = total_blocks(lost.pieces)
     grade = Grade.PARTIAL if against or missing else Grade.INTACT
-    if grade is Grade.INTACT and candidate in checks.unrecorded:
-        against += checks.unrecorded[candidate]
+    if grade is Grade.INTACT and candidate in checks.consistent:
+        against += checks.consistent[candidate]
         grade = Grade.CONSISTENT
     if count and missing >= count:
         grade = Grade.OVERWRITTEN
@@ -174,7 +174,7 @@ def _changed_later(blocks: BlockAttribution, candidate: int, inode: Inode) -> bo
     deletion = blocks.deletion
     if inode.kind != "file" or inode.is_inline:
         return False
-    tid = deletion.order[candidate]
+    tid = deletion.tid[candidate]
     if (
         TID_PRE_FAST_COMMIT <= tid < TID_ON_DISK
         or inode.number in blocks.history.freed_by_fast_commits

@@ -16,14 +16,14 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT, History
 from ext4kit.reasons import Reason
 from ext4kit.recovery.candidates import JOURNAL, Candidates
-from ext4kit.recovery.grading.writes import Ages
+from ext4kit.recovery.grading.writes import WriteHistory
 from ext4kit.units import NANOSECONDS
 
 UNMOUNT_TID_STEP = 2  # ids from the last transaction to what an unmount leaves as the next one
 
 
 def check_unlogged_reuse(
-    history: History, found: Candidates, runs: Runs, ages: Ages, files: Bools
+    history: History, found: Candidates, runs: Runs, writes: WriteHistory, files: Bools
 ) -> list[tuple[Bools, Reason]]:
     """Reasons that let a candidate be consistent at most.
 
@@ -31,13 +31,13 @@ def check_unlogged_reuse(
         history: what is known over time.
         found: the candidates.
         runs: their blocks up to their size.
-        ages: what happened between the states.
+        writes: last writes, between the states.
         files: which candidates are regular files of known size (bool).
 
     Returns:
         As `find_unrecorded`.
     """
-    tids = np.union1d(_tids_of_unseen(history, ages), _tids_of_writes(history))
+    tids = np.union1d(_tids_of_unseen(history, writes), _tids_of_writes(history))
     mapped = np.bincount(runs.owner, minlength=len(found)) > 0
     links = history.states.table.is_symlink[found.state_row]
     contents = (files | links) & mapped
@@ -155,7 +155,7 @@ def _tids_of_writes(history: History) -> Int64s:
     return np.union1d(written, np.intersect1d(written + 1, known))
 
 
-def _tids_of_unseen(history: History, ages: Ages) -> Int64s:
+def _tids_of_unseen(history: History, writes: WriteHistory) -> Int64s:
     """Tids in which regular files were deleted that had blocks which no state maps.
 
     Of one that no state shows linked, the freed inode tells that it had blocks: freeing them
@@ -165,9 +165,9 @@ def _tids_of_unseen(history: History, ages: Ages) -> Int64s:
     """
     states, table = history.states, history.states.table
     freed = (table.links_count == 0) & ~states.describes_content & table.is_regular
-    alone = ~ages.follows & ((table.mtime == table.ctime) | ages.version_is_counted)
-    waited = ages.follows & np.roll(ages.may_await_allocation & ~ages.are_flushed, 1)
+    alone = ~writes.has_predecessor & ((table.mtime == table.ctime) | writes.version_is_counted)
+    waited = writes.has_predecessor & np.roll(writes.may_await_allocation & ~writes.is_flushed, 1)
     gone_on = freed & (
-        alone | waited | (ages.version_step > 0) | ages.in_one_tick | ~ages.are_counted
+        alone | waited | (writes.version_step > 0) | writes.may_be_same_tick | ~writes.is_counted
     )
     return np.unique(states.tid[gone_on & (states.tid < TID_PRE_FAST_COMMIT)])

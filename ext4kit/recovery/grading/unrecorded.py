@@ -14,18 +14,18 @@ from ext4kit.history.history import TID_NONE, History
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.reasons import Reason
 from ext4kit.recovery.candidates import Candidates
-from ext4kit.recovery.grading.writes import Ages
+from ext4kit.recovery.grading.writes import WriteHistory
 
 
 def find_unrecorded(
-    history: History, found: Candidates, ages: Ages, from_disk: Bools
+    history: History, found: Candidates, writes: WriteHistory, from_disk: Bools
 ) -> list[tuple[Bools, Reason]]:
     """What keeps a file from the grade intact although all records agree.
 
     Args:
         history: what is known over time.
         found: the candidates.
-        ages: what happened between the states.
+        writes: last writes, between the states.
         from_disk: bool, regular files that are not read from the journal alone.
 
     Returns:
@@ -37,12 +37,15 @@ def find_unrecorded(
     after = freed_state(history, found)
     freed, recent = (
         after != TID_NONE,
-        ages.may_not_be_flushed(found.state_row, ages.last_write_row[found.state_row]),
+        writes.may_not_be_flushed(found.state_row, writes.last_write_row[found.state_row]),
     )
     return [
         (files & found.superseded, reasons.EARLIER_VERSION),
         (files & ~found.superseded & ~freed, reasons.DELETION_NOT_RECORDED),
-        (files & ~found.superseded & freed & ~ages.are_counted[after], reasons.CHANGES_NOT_COUNTED),
+        (
+            files & ~found.superseded & freed & ~writes.is_counted[after],
+            reasons.CHANGES_NOT_COUNTED,
+        ),
         (from_disk & recent, reasons.RECENT_CHANGE),
         (files & ~from_disk & recent, reasons.SECOND_CHANGE_POSSIBLE),
     ]

@@ -27,23 +27,23 @@ SAME_WRITE_WINDOW = NANOSECONDS // 20
 FIRST_TID = 2  # the id of the first transaction of a log that was just made
 
 
-class Ages:
+class WriteHistory:
     """What happened between the recorded states; all columns are per state."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         self.states = history.states
 
-    # -- between two states of a life -----------------------------------------------------
+    # -- between two states of an instance -----------------------------------------------------
 
     @cached_property
-    def follows(self) -> Bools:
-        """The state before it is of the same life (bool)."""
-        life = self.states.instance
-        return np.append(False, life[1:] == life[:-1])[: len(life)]
+    def has_predecessor(self) -> Bools:
+        """The state before it is of the same instance (bool)."""
+        instance = self.states.instance
+        return np.append(False, instance[1:] == instance[:-1])[: len(instance)]
 
     def _changed_since_predecessor(self, column: Int64s) -> Bools:
-        changed: Bools = self.follows & (column != np.roll(column, 1))
+        changed: Bools = self.has_predecessor & (column != np.roll(column, 1))
         return changed
 
     @cached_property
@@ -52,7 +52,7 @@ class Ages:
         return self.states.table.version > 1
 
     @cached_property
-    def are_counted(self) -> Bools:
+    def is_counted(self) -> Bools:
         """The kernel that wrote the state counted changes of files (bool).
 
         The state itself or an earlier one shows counts, and no file was written without one
@@ -68,7 +68,9 @@ class Ages:
     def version_step(self) -> Int64s:
         """By how much i_version is ahead of the state before; 0 where it tells nothing."""
         version = self.states.table.version
-        return np.where(self.follows & self.version_is_counted, version - np.roll(version, 1), 0)
+        return np.where(
+            self.has_predecessor & self.version_is_counted, version - np.roll(version, 1), 0
+        )
 
     @cached_property
     def unexplained_version_steps(self) -> Int64s:
@@ -85,20 +87,20 @@ class Ages:
             table.gid
         )
         explained += by_hand & self._changed_since_predecessor(table.mtime)
-        return np.where(self.follows, table.version - before["version"] - explained, 0)
+        return np.where(self.has_predecessor, table.version - before["version"] - explained, 0)
 
     @cached_property
     def may_have_written(self) -> Bools:
         """Bytes may have been written since the state before (bool)."""
         by_time = self._changed_since_predecessor(self.states.table.mtime)
-        counted = self.follows & np.where(
+        counted = self.has_predecessor & np.where(
             self.version_is_counted, self.unexplained_version_steps > 0, by_time
         )
         return (
             counted
             | self._size_grew
             | self._first_block_changed
-            | (self.follows & self._whole_second_times)
+            | (self.has_predecessor & self._whole_second_times)
         )
 
     @cached_property
@@ -112,7 +114,7 @@ class Ages:
         place = np.where(by_extents[:, None], table.i_block[:, 18:24], table.i_block[:, :6])
         changed = (place != np.roll(place, 1, axis=0)).any(axis=1)
         deep = by_extents & (table.i_block[:, 6] > 0)
-        anew: Bools = self.follows & changed & ~deep & ~np.roll(deep, 1) & (table.size > 0)
+        anew: Bools = self.has_predecessor & changed & ~deep & ~np.roll(deep, 1) & (table.size > 0)
         return anew
 
     @property
@@ -125,7 +127,7 @@ class Ages:
         """It grew since the state before, and not because writeback came further (bool)."""
         table, block_size = self.states.table, self.history.fs.superblock.block_size
         size, blocks = np.roll(table.size, 1), np.roll(table.blocks, 1)
-        grew = self.follows & (table.size > size) & (size > 0)
+        grew = self.has_predecessor & (table.size > size) & (size > 0)
         written: Bools = grew & ((size % block_size != 0) | (table.blocks == blocks))
         return written
 
@@ -139,14 +141,14 @@ class Ages:
         )
         return (table.extra_isize >= EXTRA_CRTIME) & (by_hand | at_once)
 
-    def overwritten_in_place(self, lives: Int64s) -> Bools:
+    def overwritten_in_place(self, instances: Int64s) -> Bools:
         """Bytes may have been written since the state before, into blocks it had (bool).
 
         Args:
-            lives: those that matter; nothing is said of the others.
+            instances: those that matter; nothing is said of the others.
         """
         states = self.states
-        rows = np.flatnonzero(self.may_have_written & np.isin(states.instance, lives))
+        rows = np.flatnonzero(self.may_have_written & np.isin(states.instance, instances))
         rows = rows[states.describes_content[rows] & states.describes_content[rows - 1]]
         before, after = self.history.map_states(rows - 1).runs, self.history.map_states(rows).runs
         found = np.zeros(len(states), bool)
@@ -158,12 +160,12 @@ class Ages:
         """Bytes were written since the last blocks were taken (bool): more may be to come."""
         blocks = self.states.table.blocks
         row = self.last_write_row
-        same = self.follows[row] & (blocks[row] == blocks[row - 1])
+        same = self.has_predecessor[row] & (blocks[row] == blocks[row - 1])
         waits: Bools = self.awaits_writeback | (same & (blocks == blocks[row]))
         return waits
 
     @cached_property
-    def are_flushed(self) -> Bools:
+    def is_flushed(self) -> Bools:
         """The last change of bytes reached the disk before the next state (bool).
 
         Delayed allocation is over by then: an unmount, or a minute, gives every byte its block,
@@ -172,34 +174,34 @@ class Ages:
         return ~self.may_not_be_flushed(np.arange(len(self.states)), self.last_write_row)
 
     @cached_property
-    def in_one_tick(self) -> Bools:
+    def may_be_same_tick(self) -> Bools:
         """What changed it in its transaction may be of the tick of the state before (bool).
 
         The kernel does not count a change at the time of the one before.
         """
         grain = np.where(self._whole_second_times, NANOSECONDS, 1)
         begins = self.history.started_after(self.states.tid) // grain
-        return self.follows & (np.roll(self.states.table.ctime, 1) // grain >= begins)
+        return self.has_predecessor & (np.roll(self.states.table.ctime, 1) // grain >= begins)
 
     # -- times ----------------------------------------------------------------------------
 
     def _last_marked_row(self, marked: Bools) -> Rows:
-        """Row of the life's last marked state up to each, -1 for none."""
+        """Row of the instance's last marked state up to each, -1 for none."""
         here = np.arange(len(self.states))
-        first = np.maximum.accumulate(np.where(self.follows, 0, here))
+        first = np.maximum.accumulate(np.where(self.has_predecessor, 0, here))
         last = np.maximum.accumulate(np.where(marked, here, -1))
         return np.where(last >= first, last, -1)
 
     @cached_property
     def _freed(self) -> Rows:
-        """Row of the life's first state without links, for it and those after it, else -1."""
+        """Row of the instance's first state without links, for it and those after it, else -1."""
         freed = self.states.table.links_count == 0
-        return self._last_marked_row(freed & ~(self.follows & np.roll(freed, 1)))
+        return self._last_marked_row(freed & ~(self.has_predecessor & np.roll(freed, 1)))
 
     @cached_property
     def last_write_row(self) -> Rows:
         """Row of the state that shows the last change of bytes that is known."""
-        return self._last_marked_row(self.may_have_written | ~self.follows)
+        return self._last_marked_row(self.may_have_written | ~self.has_predecessor)
 
     @cached_property
     def awaits_writeback(self) -> Bools:
@@ -210,21 +212,23 @@ class Ages:
         waits: Bools = empty & self.version_is_counted[row] & written
         return waits
 
-    def last_in_place_write_row(self, lives: Int64s) -> Rows:
+    def last_in_place_write_row(self, instances: Int64s) -> Rows:
         """Row of the state that shows the last write into blocks that a file had, -1 for none.
 
         Args:
-            lives: those that matter.
+            instances: those that matter.
         """
-        return self._last_marked_row(self.overwritten_in_place(lives) | self._older_than_journal)
+        return self._last_marked_row(
+            self.overwritten_in_place(instances) | self._older_than_journal
+        )
 
     @cached_property
     def rewritten_before_first_state(self) -> Rows:
-        """Row of the life's first state, where it was written to more than once before that.
+        """Row of the instance's first state, where it was written to more than once before that.
 
         It has its blocks already, and what was written after they were taken may have been
         under way still: of extents a commit waits for no byte that is not in a new block.
-        -1 where it was not, and for lives that are older than the log.
+        -1 where it was not, and for instances older than the journal.
         Source: kernel fs/ext4/inode.c, `ext4_map_blocks`.
         """
         table = self.states.table
@@ -233,15 +237,17 @@ class Ages:
         by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
         known = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime > self._journal_start_time)
         return self._last_marked_row(
-            ~self.follows & known & again & by_extents & (table.blocks > 0)
+            ~self.has_predecessor & known & again & by_extents & (table.blocks > 0)
         )
 
     @cached_property
     def _older_than_journal(self) -> Bools:
-        """First states of lives that began before the log does, and were written to since."""
+        """First states of instances that began before the journal, and were written to since."""
         table = self.states.table
         dated = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime <= self._journal_start_time)
-        older: Bools = ~self.follows & dated & (table.mtime != table.crtime) & ~self.written_once
+        older: Bools = (
+            ~self.has_predecessor & dated & (table.mtime != table.crtime) & ~self.written_once
+        )
         return older
 
     @property
@@ -267,15 +273,17 @@ class Ages:
         times, far = self._commit_times, np.iinfo(np.int64).max
         stop = int(times.max(initial=0))
         dtime = np.append(states.table.dtime[1:], 0)[: len(states)]
-        freed = np.append(self.follows[1:] & self.history.is_freed[1:], False)[: len(states)]
+        freed = np.append(self.has_predecessor[1:] & self.history.is_freed[1:], False)[
+            : len(states)
+        ]
         if log is None:
             return (states.table.dtime + 1) * NANOSECONDS
-        gone = np.where(freed, (dtime + 1) * NANOSECONDS, far)
+        ended = np.where(freed, (dtime + 1) * NANOSECONDS, far)
         if not len(log.transactions):
-            return np.minimum(gone, stop)
+            return np.minimum(ended, stop)
         row = log.transactions.row_of(self.history.next_tid)
         known = (row >= 0) & (times[row] >= 0)
-        return np.minimum(gone, np.where(known, times[row], stop))
+        return np.minimum(ended, np.where(known, times[row], stop))
 
     def may_not_be_flushed(self, rows: Int64s, changed: Int64s) -> Bools:
         """States (bool) that went before their last change was sure to be on the disk.
@@ -287,11 +295,11 @@ class Ages:
             changed: row of the state that shows each one's last change, -1 for none.
         """
         states, breaks = self.states, self.history.gaps
-        gone, following = self._state_end_time[rows], self.history.next_tid[rows]
+        ended, following = self._state_end_time[rows], self.history.next_tid[rows]
         following = np.where(following == TID_NONE, TID_ON_DISK, following)
         freed = self._freed[rows]
         dated = (freed >= 0) & self.history.is_freed[freed]
-        gone = np.where(dated, (states.table.dtime[freed] + 1) * NANOSECONDS, gone)
+        ended = np.where(dated, (states.table.dtime[freed] + 1) * NANOSECONDS, ended)
         following = np.where(freed >= 0, states.tid[freed], following)
         if len(breaks.tid_before):
             place = breaks.first_gap_after(states.tid[changed])
@@ -299,6 +307,6 @@ class Ages:
             place = np.minimum(place, len(breaks.tid_before) - 1)
             known &= breaks.tid_after[place] <= following
             cut = known & ~breaks.unmounted[place]
-            gone = np.where(cut, np.minimum(gone, breaks.commit_time[place]), gone)
+            ended = np.where(cut, np.minimum(ended, breaks.commit_time[place]), ended)
             changed = np.where(known & breaks.unmounted[place], -1, changed)
-        return (changed >= 0) & (gone - states.table.ctime[changed] < WRITEBACK_LIMIT)
+        return (changed >= 0) & (ended - states.table.ctime[changed] < WRITEBACK_LIMIT)

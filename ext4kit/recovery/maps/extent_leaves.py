@@ -40,28 +40,28 @@ class ExtentMaps:
 
     Attributes:
         seed: of the file's inode, NO_SEED without metadata_csum.
-        number: its inode number, 0 where no known inode has that seed.
+        inode: its inode number, 0 where no known inode has that seed.
         generation: likewise.
         runs: `owner` is the row here.
-        nodes: (row, block) of the tree blocks in free space.
+        tree_blocks: (row, block) of the tree blocks in free space.
         logged: bool, a part of the map comes from old copies in the log.
         damaged: bool, a node that an index lists was not found, several compete, or without
             checksums the start was not found or more may follow.
         earlier: bool, the inode is on disk and does not list these nodes: they are of a map
             that it had before.
-        alive: bool, the inode lives.
+        is_linked: bool, the inode is linked.
         size: bytes up to the last one that is not zero.
     """
 
     seed: Int64s
-    number: Int64s
+    inode: Int64s
     generation: Int64s
     runs: Runs
-    nodes: tuple[Int64s, Int64s]
+    tree_blocks: tuple[Int64s, Int64s]
     logged: Bools
     damaged: Bools
     earlier: Bools
-    alive: Bools
+    is_linked: Bools
     size: Int64s
 
     def __len__(self) -> int:
@@ -96,11 +96,11 @@ def rebuild_extent_maps(
     logged = np.zeros(len(seed), bool)
     logged[file[kept & (nodes.block < 0)]] = True
     free = (kept | (nodes.depth > 0)) & (nodes.block >= 0)
-    earlier, alive = _compare_with_disk_inode(space, number, generation, nodes, file)
+    earlier, is_linked = _compare_with_disk_inode(space, number, generation, nodes, file)
     size = sizes_to_last_nonzero(space.fs, runs, len(seed))
     tree = (file[free], nodes.block[free])
     return ExtentMaps(
-        seed, number, generation, runs, tree, logged, damaged, earlier, alive, size
+        seed, number, generation, runs, tree, logged, damaged, earlier, is_linked, size
     )  # fmt: skip
 
 
@@ -109,9 +109,9 @@ def _owner_inodes(
 ) -> tuple[Int64s, Int64s]:
     """(number, generation) of each file's inode, by its seed or by its remaining root."""
     number, generation = owners.inodes_of(seed)
-    told = np.flatnonzero(rooted)
-    number[file[told]] = rooted[told]
-    generation[file[told]] = space.fs.inode_table(rooted[told]).generation
+    known = np.flatnonzero(rooted)
+    number[file[known]] = rooted[known]
+    generation[file[known]] = space.fs.inode_table(rooted[known]).generation
     return number, generation
 
 

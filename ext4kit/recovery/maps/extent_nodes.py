@@ -15,7 +15,6 @@ from ext4kit.unallocated.metadata import NO_SEED, MetadataBlocks, read_metadata_
 from ext4kit.unallocated.space import UnallocatedSpace
 
 _AT_ONCE = 4096
-_NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentN
     start, end = np.full(len(found), np.iinfo(np.int64).max), np.zeros(len(found), np.int64)
     np.minimum.at(start, node, logical)
     np.maximum.at(end, node, logical + length)
-    block = np.where(found.in_journal, _NONE, found.block)
+    block = np.where(found.in_journal, NO_ROW, found.block)
     depth = np.concatenate(depths)
     return ExtentNodes(block, depth, start, end, node, logical, length, physical, unwritten)
 
@@ -106,8 +105,10 @@ def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Int64s) -> 
         return np.unique(seed, return_inverse=True)[1], rooted
     rooted = _nodes_listed_by_roots(space, nodes)
     above = _parent_nodes(nodes)
-    above = np.where((above == _NONE) & (rooted == 0), _preceding_leaf(nodes, above, rooted), above)
-    jump = np.where(above == _NONE, np.arange(len(above)), above)
+    above = np.where(
+        (above == NO_ROW) & (rooted == 0), _preceding_leaf(nodes, above, rooted), above
+    )
+    jump = np.where(above == NO_ROW, np.arange(len(above)), above)
     for _ in range(len(above).bit_length()):
         jump = jump[jump]
     rooted = rooted[jump]
@@ -118,23 +119,23 @@ def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Int64
     """Per node: the only deleted inode on disk whose root still lists it, 0 for none."""
     order = np.argsort(nodes.block, kind="stable")
     blocks = nodes.block[order]
-    told, count = np.zeros((2, len(blocks)), np.int64)
+    root_inode, count = np.zeros((2, len(blocks)), np.int64)
     for table in space.fs.inode_batches():
-        dead = (table.links_count == 0) & (table.mode != 0)
-        table = table.take(dead & ((table.flags & int(InodeFlags.EXTENTS)) != 0))
+        deleted = (table.links_count == 0) & (table.mode != 0)
+        table = table.take(deleted & ((table.flags & int(InodeFlags.EXTENTS)) != 0))
         every = np.arange(len(table))[:, None]
         first, child = extents.parse_children(table.i_block, every, np.arange(4)[None, :])
         node = values_at(order, SortedIndex(blocks).rows(child))
         fits = (child > 0) & (node != NO_ROW) & (nodes.start[node] == first)
         owner, slot = np.nonzero(fits)
-        told[node[owner, slot]] = table.number[owner]
+        root_inode[node[owner, slot]] = table.number[owner]
         np.add.at(count, node[owner, slot], 1)
-    return np.where(count == 1, told, 0)
+    return np.where(count == 1, root_inode, 0)
 
 
 def _parent_nodes(nodes: ExtentNodes) -> Rows:
     """Per node: the only unallocated index node one level up that lists it, else NO_ROW."""
-    parent = np.full(len(nodes.block), _NONE)
+    parent = np.full(len(nodes.block), NO_ROW)
     order = np.argsort(nodes.block, kind="stable")
     blocks = nodes.block[order]
     entry = np.flatnonzero((nodes.depth[nodes.node] > 0) & (nodes.block[nodes.node] >= 0))
@@ -144,21 +145,21 @@ def _parent_nodes(nodes: ExtentNodes) -> Rows:
     fits &= nodes.start[child] >= nodes.logical[entry]
     child, above = child[fits], nodes.node[entry[fits]]
     single = np.bincount(child, minlength=len(parent)) == 1
-    parent[child] = np.where(single[child], above, _NONE)
+    parent[child] = np.where(single[child], above, NO_ROW)
     return parent
 
 
 def _preceding_leaf(nodes: ExtentNodes, above: Int64s, rooted: Int64s) -> Rows:
     """Per unlisted leaf: the only leaf that ends where this one alone begins, else NO_ROW."""
-    listed = (above != _NONE) | (rooted > 0)
-    loose = np.flatnonzero(~listed & (nodes.depth == 0) & (nodes.block >= 0))
-    found = np.full(len(above), _NONE)
-    starts, ends = nodes.start[loose], nodes.end[loose]
+    listed = (above != NO_ROW) | (rooted > 0)
+    unlisted = np.flatnonzero(~listed & (nodes.depth == 0) & (nodes.block >= 0))
+    found = np.full(len(above), NO_ROW)
+    starts, ends = nodes.start[unlisted], nodes.end[unlisted]
     edge = np.unique(starts[starts > 0])
     by_start, by_end = np.argsort(starts, kind="stable"), np.argsort(ends, kind="stable")
     begin = np.searchsorted(starts[by_start], edge)
     stop = np.searchsorted(ends[by_end], edge)
     sole = np.searchsorted(starts[by_start], edge, side="right") - begin == 1
     sole &= np.searchsorted(ends[by_end], edge, side="right") - stop == 1
-    found[loose[by_start[begin[sole]]]] = loose[by_end[stop[sole]]]
+    found[unlisted[by_start[begin[sole]]]] = unlisted[by_end[stop[sole]]]
     return found

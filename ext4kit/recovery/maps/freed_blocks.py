@@ -35,13 +35,13 @@ class FreedRuns(Table):
 
     Attributes:
         start, length: the blocks.
-        order: tid of the first transaction that shows them free.
+        tid: tid of the first transaction that shows them free.
         last_used_tid: the last tid before it that shows them in use.
     """
 
     start: Int64s
     length: Int64s
-    order: Int64s
+    tid: Int64s
     last_used_tid: Int64s
 
 
@@ -56,7 +56,7 @@ def find_freed_runs(history: History) -> FreedRuns:
         for at in range(0, len(rows), step - 1):
             parts.append(_bitmap_differences(history, rows[at : at + step]))
     freed = FreedRuns.concat(parts)
-    return freed.take(np.lexsort((freed.start, freed.order)))
+    return freed.take(np.lexsort((freed.start, freed.tid)))
 
 
 def _bitmap_differences(history: History, rows: Int64s) -> FreedRuns:
@@ -66,10 +66,10 @@ def _bitmap_differences(history: History, rows: Int64s) -> FreedRuns:
     blocks, orders = logged.blocks[rows], logged.tids[rows]
     copies = logged.log.read_copies(logged.tag_rows[rows])
     pairs = np.flatnonzero(blocks[1:] == blocks[:-1])
-    gone = copies[pairs] & ~copies[pairs + 1]
-    kept = gone.any(axis=1)
-    pairs, gone = pairs[kept], gone[kept]
-    bits = np.unpackbits(gone, axis=1, bitorder="little")[:, : superblock.bits_per_group]
+    freed_bits = copies[pairs] & ~copies[pairs + 1]
+    kept = freed_bits.any(axis=1)
+    pairs, freed_bits = pairs[kept], freed_bits[kept]
+    bits = np.unpackbits(freed_bits, axis=1, bitorder="little")[:, : superblock.bits_per_group]
     edge = np.diff(bits.astype(np.int8), axis=1, prepend=0, append=0)
     row, start = np.nonzero(edge == 1)
     end = np.nonzero(edge == -1)[1]
@@ -166,13 +166,13 @@ def _may_have_lost_blocks(
 
 
 def _unexplained_runs(
-    history: History, freed: FreedRuns, lives: Int64s, orders: Int64s, metadata: Int64s
+    history: History, freed: FreedRuns, instances: Int64s, orders: Int64s, metadata: Int64s
 ) -> tuple[Int64s, Runs]:
     """Runs freed in these transactions, without the blocks of known states.
 
     An instance with a block that is allocated again is omitted: its map would be incomplete.
     """
-    place = SortedIndex(orders).rows(freed.order)
+    place = SortedIndex(orders).rows(freed.tid)
     row, position = expand(np.where(place != NO_ROW, freed.length, 0))
     owner, block = place[row], freed.start[row] + position
     used = history.fs.bitmaps.blocks_in_use(block)
@@ -189,7 +189,7 @@ def _unexplained_runs(
     logical = start - first[owner[start]]
     length = group_sizes(cut)
     written = np.zeros(len(start), bool)
-    return lives[has], Runs(owner[start], logical, length, block[start], written)
+    return instances[has], Runs(owner[start], logical, length, block[start], written)
 
 
 def _had_before(history: History, block: Int64s, order: Int64s, used: Bools) -> Bools:

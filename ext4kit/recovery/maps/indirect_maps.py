@@ -226,10 +226,10 @@ def _direct_block_pattern(nodes: Int64s, pointers: _PointerTable) -> Bools:
     present = np.zeros((len(nodes), _WINDOW), bool)
     present[pointers.node[early], pointers.slot[early]] = True
     ends = pointers.slot[pointers.last] if len(nodes) else place
-    told = np.arange(_WINDOW) <= ends[:, None]
+    observed = np.arange(_WINDOW) <= ends[:, None]
     direct, open_rows = np.zeros((len(nodes), DIRECT_BLOCKS), bool), sound.copy()
     for period in range(1, _PERIODS + 1):
-        again = (present[:, period:] == present[:, :-period]) | ~told[:, period:]
+        again = (present[:, period:] == present[:, :-period]) | ~observed[:, period:]
         fits = open_rows & again.all(axis=1) & ((period == 1) | (ends >= DIRECT_BLOCKS))
         pattern = present[:, (np.arange(DIRECT_BLOCKS) - DIRECT_BLOCKS) % period]
         direct[fits] = pattern[fits]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit import reasons
-from ext4kit.arrays.types import Bools, Int64s, Strings
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Strings
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS, HeadlessBodies
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
 from ext4kit.reasons import Reason
-from ext4kit.recovery.found_entries import life_of
+from ext4kit.recovery.found_entries import instance_rows_of
 from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
 from ext4kit.recovery.maps.extent_leaves import ExtentMaps
 from ext4kit.recovery.maps.freed_blocks import find_freed_runs, runs_of_sole_freed_inode
@@ -32,23 +32,23 @@ class RebuiltMaps:
     """Maps that were found, one row a file.
 
     Attributes:
-        life: the life that had it, -1 for none that is known.
+        instance: the instance that had it, -1 for none that is known.
         source: EXTENT_LEAVES, BITMAP_DIFFERENCES or INDIRECT_BLOCKS.
         runs: `owner` is the row here.
-        nodes: (row, block) of tree blocks.
+        tree_blocks: (row, block) of tree blocks.
         size: bytes up to the last one that is not zero.
         reasons: (bool by row, what speaks against the map).
     """
 
-    life: Int64s
+    instance: Int64s
     source: Strings
     runs: Runs
-    nodes: tuple[Int64s, Int64s]
+    tree_blocks: tuple[Int64s, Int64s]
     size: Int64s
     reasons: list[tuple[Bools, Reason]]
 
     def __len__(self) -> int:
-        return len(self.life)
+        return len(self.instance)
 
     @classmethod
     def empty(cls) -> RebuiltMaps:
@@ -61,32 +61,32 @@ class RebuiltMaps:
         """Join several tables."""
         starts = np.cumsum([0, *(len(part) for part in parts)])
         pairs = list(zip(parts, starts.tolist(), strict=False))
-        doubts = []
+        checks = []
         for part, at in pairs:
-            for doubtful, reason in part.reasons:
+            for applies, reason in part.reasons:
                 every = np.zeros(int(starts[-1]), bool)
-                every[at : at + len(part)] = doubtful
-                doubts.append((every, reason))
+                every[at : at + len(part)] = applies
+                checks.append((every, reason))
         return cls(
-            np.concatenate([part.life for part in parts]),
+            np.concatenate([part.instance for part in parts]),
             np.concatenate([part.source for part in parts]),
             Runs.stacked([(part.runs, len(part)) for part in parts]),
             (
-                np.concatenate([part.nodes[0] + at for part, at in pairs]),
-                np.concatenate([part.nodes[1] for part in parts]),
+                np.concatenate([part.tree_blocks[0] + at for part, at in pairs]),
+                np.concatenate([part.tree_blocks[1] for part in parts]),
             ),
             np.concatenate([part.size for part in parts]),
-            doubts,
+            checks,
         )
 
     def take(self, kept: Bools) -> RebuiltMaps:
         """The rows that a bool array selects."""
         return RebuiltMaps(
-            self.life[kept],
+            self.instance[kept],
             self.source[kept],
-            *blocks_of_files(self.runs, self.nodes, kept),
+            *blocks_of_files(self.runs, self.tree_blocks, kept),
             self.size[kept],
-            [(doubtful[kept], reason) for doubtful, reason in self.reasons],
+            [(applies[kept], reason) for applies, reason in self.reasons],
         )
 
 
@@ -95,19 +95,23 @@ def from_extent_maps(history: History, found: ExtentMaps) -> RebuiltMaps:
 
     Maps of allocated instances and of those with a content state are left out.
     """
-    known = found.number > 0
-    life = np.where(known, life_of(history, found.number, np.where(known, found.generation, 0)), -1)
+    known = found.inode > 0
+    instance = np.where(
+        known, instance_rows_of(history, found.inode, np.where(known, found.generation, 0)), -1
+    )
     described = np.zeros(len(found), bool)
     if history.instance_count:
-        described = (life >= 0) & ((history.last_content_row >= 0) | history.is_allocated)[life]
-    doubts = [
+        described = (instance >= 0) & ((history.last_content_row >= 0) | history.is_allocated)[
+            instance
+        ]
+    checks = [
         (found.damaged, reasons.REBUILT_MAP_INCOMPLETE),
         (found.earlier, reasons.REBUILT_MAP_OLDER),
         (found.logged, reasons.REBUILT_MAP_UNTAGGED),
     ]
     source = np.full(len(found), EXTENT_LEAVES)
-    maps = RebuiltMaps(life, source, found.runs, found.nodes, found.size, doubts)
-    return maps.take(~found.alive & ~described & (found.size > 0))
+    maps = RebuiltMaps(instance, source, found.runs, found.tree_blocks, found.size, checks)
+    return maps.take(~found.is_linked & ~described & (found.size > 0))
 
 
 def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Int64s) -> RebuiltMaps:
@@ -120,28 +124,28 @@ def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Int64
         space: unallocated space, to read blocks.
         metadata: int64, unallocated blocks that hold metadata, not content.
     """
-    life, runs = runs_of_sole_freed_inode(history, find_freed_runs(history), metadata)
+    instance, runs = runs_of_sole_freed_inode(history, find_freed_runs(history), metadata)
     none = np.zeros(0, np.int64)
-    rows = np.searchsorted(history.states.instance, life, side="right") - 1
+    rows = np.searchsorted(history.states.instance, instance, side="right") - 1
     table = history.states.table.take(rows)
     starts, count = stale_extent_starts(table)
     several, fits, alike = order_by_extent_starts(runs, starts, count)
-    single = np.bincount(runs.owner, minlength=len(life)) == 1
-    runs = Runs.stacked([(runs.take(single[runs.owner]), 0), (several, len(life))])
+    single = np.bincount(runs.owner, minlength=len(instance)) == 1
+    runs = Runs.stacked([(runs.take(single[runs.owner]), 0), (several, len(instance))])
     runs = runs.take(np.argsort(runs.owner, kind="stable"))
-    size = sizes_to_last_nonzero(space.fs, runs, len(life))
+    size = sizes_to_last_nonzero(space.fs, runs, len(instance))
     plain = table.is_regular
-    doubts = [(fits & alike | single & (count > 1), reasons.REBUILT_MAP_ORDER)]
+    checks = [(fits & alike | single & (count > 1), reasons.REBUILT_MAP_ORDER)]
     maps = RebuiltMaps(
-        life, np.full(len(life), BITMAP_DIFFERENCES), runs, (none, none), size, doubts
+        instance, np.full(len(instance), BITMAP_DIFFERENCES), runs, (none, none), size, checks
     )
     return maps.take(plain & (single | fits))
 
 
 def from_indirect_maps(found: IndirectMaps) -> RebuiltMaps:
     """Maps from freed indirect blocks, of files whose start is known."""
-    life, source = np.full(len(found), -1), np.full(len(found), INDIRECT_BLOCKS)
-    maps = RebuiltMaps(life, source, found.runs, found.nodes, found.size, [])
+    instance, source = np.full(len(found), NO_ROW), np.full(len(found), INDIRECT_BLOCKS)
+    maps = RebuiltMaps(instance, source, found.runs, found.nodes, found.size, [])
     return maps.take(~found.is_incomplete & (found.size > 0))
 
 

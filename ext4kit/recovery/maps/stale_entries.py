@@ -30,13 +30,13 @@ def stale_extent_starts(table: InodeTable) -> tuple[Int64s, Int64s]:
     """
     every, slot = np.arange(len(table))[:, None], np.arange(SLOTS)[None, :]
     sound, entries, most, depth = extents.parse_headers(table.i_block)
-    told = sound & (entries == 0) & (most == SLOTS) & (depth == 0) & (table.links_count == 0)
-    told &= (table.flags & int(InodeFlags.EXTENTS)) != 0
+    valid = sound & (entries == 0) & (most == SLOTS) & (depth == 0) & (table.links_count == 0)
+    valid &= (table.flags & int(InodeFlags.EXTENTS)) != 0
     start, length, physical, unwritten = extents.parse_extents(table.i_block, every, slot)
     cleared = (length == 0) & (physical == 0) & ~unwritten
     cleared[:, 1:] &= start[:, 1:] > start[:, :-1]
-    told &= cleared[:, 0]
-    return start, np.where(told, np.cumprod(cleared, axis=1).sum(axis=1), 0)
+    valid &= cleared[:, 0]
+    return start, np.where(valid, np.cumprod(cleared, axis=1).sum(axis=1), 0)
 
 
 def order_by_extent_starts(runs: Runs, starts: Int64s, count: Int64s) -> tuple[Runs, Bools, Bools]:

@@ -22,7 +22,7 @@ from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, Candidates
 from ext4kit.recovery.grading import checks
 from ext4kit.recovery.grading.checks import run_checks
 from ext4kit.units import NANOSECONDS
-from tests.recovery.told_past import (
+from tests.recovery.made_history import (
     BLOCK,
     COUNTED,
     EXTENTS,

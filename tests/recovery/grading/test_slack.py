@@ -10,8 +10,8 @@ import pytest
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.lost import strangers
-from ext4kit.lost.strangers import may_hold_foreign_metadata
+from ext4kit.lost import foreign_metadata
+from ext4kit.lost.foreign_metadata import may_hold_foreign_metadata
 from ext4kit.recovery.grading import slack
 from ext4kit.recovery.grading.slack import may_hold_foreign_data
 
@@ -123,14 +123,14 @@ def test_what_is_not_read_any_more_stays_in_doubt(monkeypatch: pytest.MonkeyPatc
             assert may_hold_foreign_data(image, size, pieces, wanted).tolist() == expected
             assert may_hold_foreign_metadata(image, size, pieces).tolist() == expected
         with monkeypatch.context() as patch:
-            patch.setattr(strangers, "MAX_BYTES_READ", affordable * SIZE)
+            patch.setattr(foreign_metadata, "MAX_BYTES_READ", affordable * SIZE)
             assert may_hold_foreign_metadata(image, size, pieces).tolist() == expected
 
 
 def test_more_blocks_than_are_read_at_once_are_all_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (slack, strangers):
+    for module in (slack, foreign_metadata):
         monkeypatch.setattr(module, "BLOCKS_AT_ONCE", 2)
     for place in range(5):
         blocks = [FULL] * 5 + [ENDS]

@@ -20,9 +20,9 @@ from ext4kit.recovery.grading.unlogged_reuse import (
     check_unlogged_reuse,
     journal_gap_before_deletion,
 )
-from ext4kit.recovery.grading.writes import Ages
+from ext4kit.recovery.grading.writes import WriteHistory
 from ext4kit.units import NANOSECONDS
-from tests.recovery.told_past import MADE, NO_BREAKS, Sized, State, log_of, past_of, state
+from tests.recovery.made_history import MADE, NO_BREAKS, Sized, State, log_of, past_of, state
 
 MINUTE = 60 * NANOSECONDS
 STATE, DEATH = 5, 9  # the file's transactions
@@ -113,7 +113,7 @@ class Case:
         ))  # fmt: skip
         runs = Runs(zeros, zeros, length, start, zeros > 0)
         files = np.array([self.mode & 0xF000 == 0x8000])
-        told = check_unlogged_reuse(history, found, runs, Ages(history), files)
+        told = check_unlogged_reuse(history, found, runs, WriteHistory(history), files)
         return [reason.code for doubtful, reason in told if doubtful[0]]
 
 

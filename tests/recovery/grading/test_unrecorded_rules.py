@@ -13,9 +13,9 @@ from ext4kit.history.history import TID_ON_DISK
 from ext4kit.history.writes import Writes
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded, freed_state
-from ext4kit.recovery.grading.writes import Ages
+from ext4kit.recovery.grading.writes import WriteHistory
 from ext4kit.units import NANOSECONDS
-from tests.recovery.told_past import MADE, Sized, State, past_of, state
+from tests.recovery.made_history import MADE, Sized, State, past_of, state
 
 MINUTE = 60
 END = MADE // NANOSECONDS  # seconds
@@ -41,7 +41,7 @@ def reasons(
     changes: dict[str, Any] = {} if writes is None else {"writes": writes}
     history = past_of(*states, commits=commits, following=following, **changes)
     found = find_unrecorded(
-        history, candidates(0, superseded=superseded), Ages(history), np.array([from_disk])
+        history, candidates(0, superseded=superseded), WriteHistory(history), np.array([from_disk])
     )
     assert all(doubtful.shape == (1,) for doubtful, _ in found)
     return [reason.code for doubtful, reason in found if doubtful[0]]
@@ -59,7 +59,7 @@ def test_without_a_journal_nothing_tells_of_later_writes_to_a_file(
     empty = past_of(state(mode=mode))
     cast(Any, empty).log = SimpleNamespace(transactions=Sized(order=NOTHING))
     for one in (history, empty):
-        found = find_unrecorded(one, candidates(0), Ages(history), np.array([mode == FILE]))
+        found = find_unrecorded(one, candidates(0), WriteHistory(history), np.array([mode == FILE]))
         assert [reason.code for doubtful, reason in found if doubtful[0]] == told
 
 

@@ -74,9 +74,9 @@ def test_every_leaf_names_its_inode(scene: Scenes) -> None:
     found = rebuild_extent_maps(seen.space, seen.structures, seen.owners)
     first = seen.by_first_block()
     whose = [first[min(_blocks(found, row))[1]] for row in range(len(found))]
-    pairs = zip(found.number.tolist(), found.generation.tolist(), strict=True)
+    pairs = zip(found.inode.tolist(), found.generation.tolist(), strict=True)
     assert list(pairs) == [(one.inode, one.generation) for one in whose]
-    assert not found.alive.any()
+    assert not found.is_linked.any()
 
 
 def test_a_leaf_that_only_an_old_log_copy_has_gives_the_map_too(

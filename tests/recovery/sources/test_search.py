@@ -62,7 +62,7 @@ def test_maps_are_right_and_what_still_holds_is_free(scene: Scenes, name: str) -
     doubtful = np.any([part for part, _ in maps.reasons], axis=0)
     assert not doubtful.all()
     # Where others took the inodes, what is left of most lives is a map without a number.
-    assert (maps.life >= 0).sum() > (0 if name == "roots_taken" else len(maps) // 2)
+    assert (maps.instance >= 0).sum() > (0 if name == "roots_taken" else len(maps) // 2)
     for row in range(len(maps)):
         blocks = _blocks(maps, row)
         whose = first[min(blocks)[1]]
@@ -70,8 +70,8 @@ def test_maps_are_right_and_what_still_holds_is_free(scene: Scenes, name: str) -
         assert doubtful[row] or blocks == blocks_of(whose)
         used = seen.fs.bitmaps.blocks_in_use(np.array(sorted(blocks))[:, 1])
         assert not used.any() or not whose.blocks_hold
-        if maps.life[row] >= 0:
-            life = maps.life[row]
+        if maps.instance[row] >= 0:
+            life = maps.instance[row]
             assert (history.number[life], history.generation[life]) == (
                 whose.inode,
                 whose.generation,
@@ -140,4 +140,4 @@ def test_nothing_is_found_where_the_log_has_it_all(name: str, tmp_path: Path) ->
     """Each file of these images has a whole state in the log."""
     seen = look_at(unpack(name, tmp_path).image, Truth(name))
     maps = _found(seen).maps
-    assert not (maps.life >= 0).any()
+    assert not (maps.instance >= 0).any()

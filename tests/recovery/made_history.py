@@ -49,7 +49,7 @@ def past_of(
     mkfs_time: int = 0,
     writes: Writes = COUNTED,
 ) -> History:
-    """What `Ages` asks of a past.
+    """What `WriteHistory` needs of a history.
 
     Args:
         states: of its lives, in order.

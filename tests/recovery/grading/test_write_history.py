@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.history import TID_ON_DISK, History
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.history.writes import Writes
-from ext4kit.recovery.grading.writes import Ages
+from ext4kit.recovery.grading.writes import WriteHistory
 from ext4kit.units import NANOSECONDS
-from tests.recovery.told_past import (
+from tests.recovery.made_history import (
     BLOCK,
     EXTENTS,
     INODES,
@@ -34,9 +34,15 @@ FINE_TIMES, DATED = 16, 24  # i_extra_isize with i_atime_extra, with i_crtime_ex
 A_MOMENT = SECOND // 20
 
 
-def second_of(first: State, **changes: Any) -> Ages:
-    """The ages of two states of a life, the second one with these changes."""
-    return Ages(past_of(first, state(**{**first, "order": 6, **changes})))
+def second_of(first: State, **changes: Any) -> WriteHistory:
+    """The write history of two states of an instance, the second one with these changes."""
+    return WriteHistory(past_of(first, state(**{**first, "order": 6, **changes})))
+
+
+def unflushed(history: History, row: int, changed: int) -> list[bool]:
+    """Whether writeback of the change shown in a row may be missing at the end of a state."""
+    found = WriteHistory(history).may_not_be_flushed(np.array([row]), np.array([changed]))
+    return [bool(one) for one in found]
 
 
 # --- between two states -------------------------------------------------------------------------
@@ -57,27 +63,27 @@ def second_of(first: State, **changes: Any) -> Ages:
 def test_one_step_of_i_version_is_what_a_change_of_attributes_takes(changes: State) -> None:
     explained = bool(changes)
     for steps in (0, 1, 2):
-        ages = second_of(state(), version=2 + steps, ctime=LATER, **changes)
-        assert ages.version_step.tolist() == [0, steps]
-        assert ages.unexplained_version_steps.tolist() == [0, steps - explained]
-        assert ages.may_have_written.tolist() == [False, steps > explained]
+        writes = second_of(state(), version=2 + steps, ctime=LATER, **changes)
+        assert writes.version_step.tolist() == [0, steps]
+        assert writes.unexplained_version_steps.tolist() == [0, steps - explained]
+        assert writes.may_have_written.tolist() == [False, steps > explained]
 
 
 def test_a_truncation_may_hide_a_write_in_the_same_tick() -> None:
     for steps in (1, 2):
-        ages = second_of(state(), version=2 + steps, ctime=LATER, mtime=LATER, size=50)
-        assert ages.unexplained_version_steps.tolist() == [0, steps]
-        assert ages.may_have_written.tolist() == [False, True]
+        writes = second_of(state(), version=2 + steps, ctime=LATER, mtime=LATER, size=50)
+        assert writes.unexplained_version_steps.tolist() == [0, steps]
+        assert writes.may_have_written.tolist() == [False, True]
 
 
 def test_the_states_of_another_file_say_nothing_of_this_one() -> None:
-    ages = second_of(state(), life=1, version=9, size=5000, mtime=LATER, place=900)
-    assert ages.follows.tolist() == ages.may_have_written.tolist() == [False, False]
-    assert ages.version_step.tolist() == ages.unexplained_version_steps.tolist() == [0, 0]
+    writes = second_of(state(), life=1, version=9, size=5000, mtime=LATER, place=900)
+    assert writes.has_predecessor.tolist() == writes.may_have_written.tolist() == [False, False]
+    assert writes.version_step.tolist() == writes.unexplained_version_steps.tolist() == [0, 0]
 
 
 def test_a_life_without_states_has_none_that_follow() -> None:
-    assert Ages(past_of(state())).follows.tolist() == [False]
+    assert WriteHistory(past_of(state())).has_predecessor.tolist() == [False]
 
 
 @pytest.mark.parametrize(("version", "counts"), [(0, False), (1, False), (2, True)])
@@ -92,8 +98,8 @@ def test_where_a_kernel_does_not_count_mtime_tells(version: int, counts: bool) -
 
 @pytest.mark.parametrize("extra", [0, FINE_TIMES - 4, FINE_TIMES - 1, FINE_TIMES, 32])
 def test_times_of_whole_seconds_hide_a_second_write(extra: int) -> None:
-    ages = second_of(state(extra_isize=extra))
-    assert ages.may_have_written.tolist() == [False, extra < FINE_TIMES]
+    writes = second_of(state(extra_isize=extra))
+    assert writes.may_have_written.tolist() == [False, extra < FINE_TIMES]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +122,8 @@ def test_times_of_whole_seconds_hide_a_second_write(extra: int) -> None:
 def test_a_file_that_grew_was_written_to_unless_writeback_came_further(
     before: State, after: State, appended: bool
 ) -> None:
-    ages = second_of(state(**before), **after)
-    assert ages.may_have_written.tolist() == [False, appended]
+    writes = second_of(state(**before), **after)
+    assert writes.may_have_written.tolist() == [False, appended]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,7 @@ def test_where_the_content_begins_is_told_by_the_first_entry_of_the_map(
     for at in range(60):
         history = past_of(state(flags=flags), state(flags=flags, order=6))
         history.states.table.i_block[1, at] ^= 0x81
-        assert Ages(history).may_have_written.tolist() == [False, at in place], at
+        assert WriteHistory(history).may_have_written.tolist() == [False, at in place], at
 
 
 def test_a_write_in_place_is_one_into_blocks_that_the_file_had() -> None:
@@ -160,7 +166,7 @@ def test_a_write_in_place_is_one_into_blocks_that_the_file_had() -> None:
     for broken in (0, 1):
         states = [state(), state(order=6, version=3)]
         states[broken]["whole"] = False
-        assert not Ages(past_of(*states)).overwritten_in_place(np.array([0])).any()
+        assert not WriteHistory(past_of(*states)).overwritten_in_place(np.array([0])).any()
 
 
 # --- one state ----------------------------------------------------------------------------------
@@ -183,7 +189,7 @@ def test_a_write_in_place_is_one_into_blocks_that_the_file_had() -> None:
 def test_a_file_was_written_in_one_go_where_its_times_and_version_say_so(
     changes: State, once: bool
 ) -> None:
-    assert Ages(past_of(state(**changes))).written_once.tolist() == [once]
+    assert WriteHistory(past_of(state(**changes))).written_once.tolist() == [once]
 
 
 EMPTY = {"size": 0, "blocks": 0, "mtime": LATER, "ctime": LATER}
@@ -203,7 +209,7 @@ EMPTY = {"size": 0, "blocks": 0, "mtime": LATER, "ctime": LATER}
     ],
 )
 def test_an_empty_file_that_was_written_to_awaits_its_bytes(changes: State, awaits: bool) -> None:
-    assert Ages(past_of(state(**changes))).awaits_writeback.tolist() == [awaits]
+    assert WriteHistory(past_of(state(**changes))).awaits_writeback.tolist() == [awaits]
 
 
 def test_a_file_awaits_blocks_when_it_was_written_and_got_none_since() -> None:
@@ -212,16 +218,16 @@ def test_a_file_awaits_blocks_when_it_was_written_and_got_none_since() -> None:
     empty = second_of(state(size=0, blocks=0), version=3, mtime=LATER, ctime=LATER)
     assert empty.may_await_allocation.tolist() == [False, True]
     waits = [state(), state(order=6, version=3), state(order=7, version=3, blocks=16)]
-    assert Ages(past_of(*waits)).may_await_allocation.tolist() == [False, True, False]
+    assert WriteHistory(past_of(*waits)).may_await_allocation.tolist() == [False, True, False]
 
 
 def test_the_last_change_is_that_of_the_same_life() -> None:
-    ages = Ages(past_of(
+    writes = WriteHistory(past_of(
         state(), state(order=6, version=3), state(order=7, version=3),
         state(life=1), state(life=1, order=6), state(life=1, order=7, version=3),
     ))  # fmt: skip
-    assert ages.last_write_row.tolist() == [0, 1, 1, 3, 3, 5]
-    assert ages.last_in_place_write_row(np.array([0, 1])).tolist() == [-1, 1, 1, -1, -1, 5]
+    assert writes.last_write_row.tolist() == [0, 1, 1, 3, 3, 5]
+    assert writes.last_in_place_write_row(np.array([0, 1])).tolist() == [-1, 1, 1, -1, -1, 5]
 
 
 def flushed(*states: State, breaks: JournalGaps = NO_BREAKS) -> list[bool]:
@@ -229,7 +235,7 @@ def flushed(*states: State, breaks: JournalGaps = NO_BREAKS) -> list[bool]:
     commits = [(one["order"], one["ctime"]) for one in states]
     following = [*(one["order"] for one in states[1:]), int(TID_ON_DISK)]
     history = past_of(*states, commits=commits, following=following, breaks=breaks)
-    found: list[bool] = Ages(history).are_flushed.tolist()
+    found: list[bool] = WriteHistory(history).is_flushed.tolist()
     return found
 
 
@@ -272,8 +278,8 @@ def test_a_change_in_the_tick_of_the_one_before_is_not_counted(
     commits: tuple[tuple[int, int], ...], changes: State, hidden: bool
 ) -> None:
     freed = state(**{"order": 6, "links_count": 0, "dtime": 1010, "ctime": LATER, **changes})
-    ages = Ages(past_of(state(), freed, commits=commits))
-    assert ages.in_one_tick.tolist() == [False, hidden]
+    writes = WriteHistory(past_of(state(), freed, commits=commits))
+    assert writes.may_be_same_tick.tolist() == [False, hidden]
 
 
 # --- when the log begins ------------------------------------------------------------------------
@@ -286,9 +292,9 @@ OLD_LOG = ((40, MADE), (41, LATER))
 )
 def test_of_a_file_older_than_the_log_earlier_writes_are_not_known(made: int, known: bool) -> None:
     written = state(crtime=made, mtime=LATER + 1, ctime=LATER + 1, version=5)
-    ages = Ages(past_of(written, commits=OLD_LOG))
-    assert ages.last_in_place_write_row(np.array([0])).tolist() == [-1 if known else 0]
-    assert ages.rewritten_before_first_state.tolist() == [0 if known else -1]
+    writes = WriteHistory(past_of(written, commits=OLD_LOG))
+    assert writes.last_in_place_write_row(np.array([0])).tolist() == [-1 if known else 0]
+    assert writes.rewritten_before_first_state.tolist() == [0 if known else -1]
 
 
 @pytest.mark.parametrize(
@@ -305,8 +311,8 @@ def test_a_log_that_was_never_begun_anew_has_what_its_first_transaction_was_open
 ) -> None:
     for made, known in ((oldest, False), (oldest + 1, True)):
         one = state(crtime=made, mtime=LATER, ctime=LATER, version=5)
-        ages = Ages(past_of(one, commits=((first, MADE), (9, LATER)), mkfs_time=mkfs))
-        assert ages.rewritten_before_first_state.tolist() == [0 if known else -1]
+        writes = WriteHistory(past_of(one, commits=((first, MADE), (9, LATER)), mkfs_time=mkfs))
+        assert writes.rewritten_before_first_state.tolist() == [0 if known else -1]
 
 
 @pytest.mark.parametrize(
@@ -326,8 +332,8 @@ def test_a_file_that_is_first_seen_with_blocks_may_have_been_rewritten_since_it_
     changes: State, again: bool
 ) -> None:
     made = {"crtime": LATER, "mtime": LATER, "ctime": LATER, **changes}
-    ages = Ages(past_of(state(**made), commits=OLD_LOG))
-    assert ages.rewritten_before_first_state.tolist() == [0 if again else -1]
+    writes = WriteHistory(past_of(state(**made), commits=OLD_LOG))
+    assert writes.rewritten_before_first_state.tolist() == [0 if again else -1]
 
 
 @pytest.mark.parametrize(
@@ -345,18 +351,20 @@ def test_what_an_old_file_was_written_before_the_log_begins_may_be_in_place(
 ) -> None:
     old = {"crtime": MADE - 10, "mtime": MADE, "ctime": MADE, "version": 5, **changes}
     states = [state(**old), state(**old, order=6)]
-    ages = Ages(past_of(*states, commits=OLD_LOG))
-    assert ages.last_in_place_write_row(np.array([0])).tolist() == [0 if unknown else -1] * 2
+    writes = WriteHistory(past_of(*states, commits=OLD_LOG))
+    assert writes.last_in_place_write_row(np.array([0])).tolist() == [0 if unknown else -1] * 2
 
 
 def test_a_log_begins_with_the_first_commit_that_has_a_time() -> None:
     for made, known in ((MADE, False), (MADE + 1, True)):
         one = state(crtime=made, mtime=LATER, ctime=LATER, version=5)
-        ages = Ages(past_of(one, commits=((40, -1), (41, MADE), (42, LATER))))
-        assert ages.rewritten_before_first_state.tolist() == [0 if known else -1]
-    untimed = Ages(past_of(state(crtime=1, version=5), commits=((40, -1),)))
+        writes = WriteHistory(past_of(one, commits=((40, -1), (41, MADE), (42, LATER))))
+        assert writes.rewritten_before_first_state.tolist() == [0 if known else -1]
+    untimed = WriteHistory(past_of(state(crtime=1, version=5), commits=((40, -1),)))
     assert untimed.rewritten_before_first_state.tolist() == [0]
-    assert Ages(past_of(state(crtime=0, version=5))).rewritten_before_first_state.tolist() == [-1]
+    assert WriteHistory(
+        past_of(state(crtime=0, version=5))
+    ).rewritten_before_first_state.tolist() == [-1]
 
 
 # --- come to the disk ---------------------------------------------------------------------------
@@ -379,13 +387,13 @@ def unsettled(
         state(**changes), commits=((5, MADE), (following, gone)), following=[following],
         breaks=breaks,
     )  # fmt: skip
-    return bool(Ages(history).may_not_be_flushed(np.array([0]), np.array([0]))[0])
+    return bool(WriteHistory(history).may_not_be_flushed(np.array([0]), np.array([0]))[0])
 
 
 def test_a_minute_brings_bytes_to_the_disk() -> None:
     assert unsettled(MADE + MINUTE - 1)
     assert not unsettled(MADE + MINUTE)
-    nothing = Ages(past_of(state(), commits=((5, MADE), (9, MADE)), following=[9]))
+    nothing = WriteHistory(past_of(state(), commits=((5, MADE), (9, MADE)), following=[9]))
     assert not nothing.may_not_be_flushed(np.array([0]), np.array([-1])).any()
 
 
@@ -396,13 +404,13 @@ def test_a_deletion_time_ends_it_within_its_second() -> None:
         history = past_of(
             *states, commits=((5, MADE), (9, MADE + 2 * MINUTE)), following=[9, int(TID_ON_DISK)]
         )
-        assert Ages(history).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [expected]
+        assert unflushed(history, 0, 0) == [expected]
 
 
 def test_without_a_log_the_deletion_time_alone_tells() -> None:
     for second, expected in ((1058, True), (1059, False)):
-        ages = Ages(past_of(state(dtime=second)))
-        assert ages.may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [expected]
+        writes = WriteHistory(past_of(state(dtime=second)))
+        assert writes.may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [expected]
 
 
 def breaks(after: int, time: int, clean: bool) -> JournalGaps:
@@ -445,9 +453,9 @@ def counted(orders: tuple[int, ...], counted: tuple[int, ...], uncounted: tuple[
     )
     writes = Writes(np.array([], int), np.array(counted, int), np.array(uncounted, int))
     states = [state(order=order, version=version) for order in orders]
-    found: list[bool] = Ages(
+    found: list[bool] = WriteHistory(
         past_of(*states, breaks=JournalGaps(*columns), writes=writes)
-    ).are_counted.tolist()
+    ).is_counted.tolist()
     return found
 
 
@@ -485,16 +493,16 @@ def test_of_a_state_that_shows_it_freed_the_deletion_time_ends_it_too() -> None:
         commits = ((5, MADE), (9, MADE + 3 * MINUTE), (12, MADE + 9 * MINUTE))
         history = past_of(*states, commits=commits, following=[9, 12, int(TID_ON_DISK)])
         for row in range(3):
-            assert Ages(history).may_not_be_flushed(np.array([row]), np.array([0])).tolist() == [
-                soon
-            ]
+            assert WriteHistory(history).may_not_be_flushed(
+                np.array([row]), np.array([0])
+            ).tolist() == [soon]
 
 
 def test_a_state_was_gone_with_the_next_one_whatever_the_log_has_later() -> None:
     for gone, soon in ((MADE + SECOND, True), (MADE + MINUTE, False)):
         commits = ((5, MADE), (9, gone), (12, MADE + 9 * MINUTE))
         history = past_of(state(), commits=commits, following=[9])
-        assert Ages(history).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
+        assert unflushed(history, 0, 0) == [soon]
 
 
 def test_an_unmount_before_a_file_was_unlinked_brought_its_bytes_to_the_disk() -> None:
@@ -513,12 +521,12 @@ def test_an_unmount_before_a_file_was_unlinked_brought_its_bytes_to_the_disk() -
             breaks=breaks(after, MADE, clean=clean),
             commits=((5, MADE), (9, MADE + SECOND), (12, MADE + 2 * SECOND)),
         )
-        assert Ages(history).may_not_be_flushed(np.array([1]), np.array([0])).tolist() == [soon]
+        assert unflushed(history, 1, 0) == [soon]
 
 
 def test_where_a_transaction_has_no_commit_time_the_end_of_the_log_is_the_latest_moment() -> None:
     for last, soon in ((MADE + SECOND, True), (MADE + MINUTE, False)):
         history = past_of(state(), commits=((5, MADE), (9, -1), (12, last)), following=[9])
-        assert Ages(history).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
+        assert unflushed(history, 0, 0) == [soon]
         history = past_of(state(), commits=((5, MADE), (12, last)), following=[int(TID_ON_DISK)])
-        assert Ages(history).may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [soon]
+        assert unflushed(history, 0, 0) == [soon]
