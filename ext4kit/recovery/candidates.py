@@ -17,7 +17,6 @@ from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows, Strings
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
-from ext4kit.journal import BlockHistory
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps
@@ -145,7 +144,14 @@ def _without_content_state(
         _from_final_states(history, rows[nothing], NO_MAP, history.map_states(rows[:0])),
     ]
     if found is not None and mapped.any():
-        parts.append(_from_rebuilt_maps(history, rows[mapped], found, place[mapped]))
+        place = place[mapped]
+        by_place = np.argsort(place)
+        chosen = np.zeros(len(found), bool)
+        chosen[place] = True
+        rebuilt = found.take(chosen)
+        whole = BlockMaps(rebuilt.runs, rebuilt.tree_blocks, np.zeros(len(rebuilt), bool))
+        part = _from_final_states(history, rows[mapped][by_place], "", whole)
+        parts.append(replace(part, map_source=rebuilt.source, rebuilt_row=place[by_place]))
     return parts
 
 
@@ -155,19 +161,6 @@ def _rebuilt_rows(instances: Int64s, found: RebuiltMaps | None) -> Rows:
         return np.full(len(instances), NO_ROW)
     known, first = np.unique(found.instance, return_index=True)
     return values_at(first, SortedIndex(known).rows(instances))
-
-
-def _from_rebuilt_maps(
-    history: History, rows: Int64s, found: RebuiltMaps, place: Rows
-) -> Candidates:
-    """Candidates with rebuilt maps."""
-    order = np.argsort(place)
-    chosen = np.zeros(len(found), bool)
-    chosen[place] = True
-    maps = found.take(chosen)
-    whole = BlockMaps(maps.runs, maps.tree_blocks, np.zeros(len(maps), bool))
-    part = _from_final_states(history, rows[order], "", whole)
-    return replace(part, map_source=maps.source, rebuilt_row=place[order])
 
 
 def _from_final_states(history: History, rows: Int64s, source: str, maps: BlockMaps) -> Candidates:
@@ -268,13 +261,8 @@ def _overwritten_in_journal(history: History, runs: Runs, later: Rows) -> Bools:
     longer = (logical == last) & (after > before)
     found[owner[~longer]] = True
     owner, copy, end = owner[longer], copy[longer], end[longer]
-    found[owner[_copies_differ(copies, copy, history.last_valid_tid(later[owner] - 1), end)]] = True
-    return found
-
-
-def _copies_differ(copies: BlockHistory, copy: Rows, at: Int64s, end: Int64s) -> Bools:
-    """True where a copy differs below byte `end` from the copy of its block as of tid `at`."""
-    older = copies.newest_copies(copies.blocks[copy], at)
+    # True where a copy differs below byte `end` from the copy of its block as of tid `at`.
+    older = copies.newest_copies(copies.blocks[copy], history.last_valid_tid(later[owner] - 1))
     differ = np.zeros(len(copy), bool)
     rows = np.flatnonzero(older >= 0)
     for start in range(0, len(rows), BLOCKS_AT_ONCE):
@@ -282,7 +270,8 @@ def _copies_differ(copies: BlockHistory, copy: Rows, at: Int64s, end: Int64s) ->
         new = copies.log.read_copies(copies.tag_rows[copy[some]])
         changed = new != copies.log.read_copies(older[some])
         differ[some] = (changed & (np.arange(new.shape[1]) < end[some, None])).any(axis=1)
-    return differ
+    found[owner[differ]] = True
+    return found
 
 
 def _concat(parts: list[Candidates]) -> Candidates:

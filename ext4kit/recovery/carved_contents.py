@@ -15,7 +15,6 @@ from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
-from ext4kit.journal import Log
 from ext4kit.reasons import Reason
 from ext4kit.recovery.artifacts import Artifacts
 from ext4kit.recovery.attribution import BlockAttribution
@@ -67,7 +66,13 @@ def find_carved_contents(artifacts: Artifacts, blocks: BlockAttribution) -> Carv
         parts.append(_from_unallocated(artifacts, blocks, claimed, parts[0].runs))
         log = artifacts.space.log
         if len(blocks.unassigned) and log is not None and log.reader.blocks is log.home:
-            parts.append(_from_untagged_copies(artifacts, blocks, log))
+            space = artifacts.space
+            runs, features = block_features_of_journal(log, blocks.unassigned)
+            parts.append(
+                _to_contents(
+                    space, carve(space.blocks, features, runs, Intervals.empty()), UNTAGGED_JOURNAL
+                )
+            )
     return _concat(parts)
 
 
@@ -109,17 +114,6 @@ def _from_unallocated(
         space.blocks, artifacts.block_features, space.unused, claimed, artifacts.headless_bodies
     )
     return _to_contents(space, found, UNALLOCATED)
-
-
-def _from_untagged_copies(
-    artifacts: Artifacts, blocks: BlockAttribution, log: Log
-) -> CarvedContents:
-    """Untagged journal copies of unknown files, carved."""
-    space = artifacts.space
-    runs, features = block_features_of_journal(log, blocks.unassigned)
-    return _to_contents(
-        space, carve(space.blocks, features, runs, Intervals.empty()), UNTAGGED_JOURNAL
-    )
 
 
 def _to_contents(space: UnallocatedSpace, found: CarvedFiles, name: str) -> CarvedContents:

@@ -127,18 +127,14 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
     first = starts_group(instance)
     several = np.flatnonzero(~first)
     leading = np.flatnonzero(first)[np.cumsum(first)[several] - 1]
-    differs = _differs(found.take(entry[several]), found.take(entry[leading]))
-    kept = first & ~np.isin(instance, instance[several[differs]])
-    return instance[kept], entry[kept]
-
-
-def _differs(one: FoundEntries, other: FoundEntries) -> Bools:
-    """True where name or directory differ."""
+    one = found.take(entry[several])
+    other = found.take(entry[leading])
     names = zip(one.name.tolist(), other.name.tolist(), strict=True)
     differs = np.array([mine != theirs for mine, theirs in names], bool)
     differs |= one.directory != other.directory
     differs |= one.generation != other.generation
-    return differs
+    kept = first & ~np.isin(instance, instance[several[differs]])
+    return instance[kept], entry[kept]
 
 
 def _possible_instances(
@@ -162,7 +158,12 @@ def _possible_instances(
     fits &= (instances.created[instance] <= end) & (instances.freed[instance] >= begin)
     fits &= (known | (replaced == _FOREVER))[entry]
     fits &= ~_created_after_copy(history, instance, found.tid[entry])
-    fits &= ~_is_earlier(history, instance, found.tid[entry])
+    # True where the journal shows the instance unlinked before the entry's copy.
+    states = history.states
+    last_row_tid = np.full(history.instance_count + 1, _FOREVER)
+    rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
+    np.minimum.at(last_row_tid, states.instance[rows], states.tid[rows])
+    fits &= ~(last_row_tid[instance] < found.tid[entry])
     return entry[fits], instance[fits]
 
 
@@ -214,15 +215,6 @@ def _created_after_copy(history: History, instance: Int64s, order: Int64s) -> Bo
     first = np.append(states.tid[starts_group(states.instance)], _FOREVER)
     begun = np.append(creation_times(history), 0)[instance]
     return (first[instance] > order) & (begun > history.times_of(order) - CLOCK_RESOLUTION)
-
-
-def _is_earlier(history: History, instance: Int64s, order: Int64s) -> Bools:
-    """True where the journal shows the instance unlinked before the entry's copy."""
-    states = history.states
-    last_row_tid = np.full(history.instance_count + 1, _FOREVER)
-    rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
-    np.minimum.at(last_row_tid, states.instance[rows], states.tid[rows])
-    return last_row_tid[instance] < order
 
 
 def instance_rows_of(history: History, number: Int64s, generation: Int64s) -> Rows:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.arrays.types import NO_ROW, Bools, Int64s
+from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.filetypes.identify import text_encoding
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.attribution import BlockAttribution
@@ -41,7 +41,14 @@ def mark_fragments(
         return contents
     doubted = ~contents.end_proven & (contents.map_source != UNTAGGED_JOURNAL)
     fragment = contents.is_fragment | doubted
-    behind = _follows_foreign_block(contents, blocks, space)
+    runs = contents.runs
+    begins = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
+    front = runs.physical[begins] - 1
+    claimed = Intervals.union(blocks.runs.physical, blocks.runs.length)
+    behind = np.ones(len(contents), bool)
+    behind[runs.owner[begins]] = (space.unused.rows_at(front) == NO_ROW) | (
+        claimed.rows_at(front) != NO_ROW
+    )
     for row in np.flatnonzero(doubted & contents.is_reliable).tolist():
         fragment[row] = not _looks_like_file_start(head_at(contents, row, _HEAD), bool(behind[row]))
     return replace(contents, is_reliable=contents.is_reliable & ~fragment, is_fragment=fragment)
@@ -82,21 +89,6 @@ def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
 def _last_write_time(table: InodeTable) -> Int64s:
     """Last write or creation of each inode, ns; deletion sets mtime too."""
     return np.where(table.links_count > 0, np.maximum(table.crtime, table.mtime), table.crtime)
-
-
-def _follows_foreign_block(
-    contents: CarvedContents, blocks: BlockAttribution, space: UnallocatedSpace
-) -> Bools:
-    """True where the block before a content is allocated or belongs to a known file."""
-    runs = contents.runs
-    begins = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
-    front = runs.physical[begins] - 1
-    claimed = Intervals.union(blocks.runs.physical, blocks.runs.length)
-    found = np.ones(len(contents), bool)
-    found[runs.owner[begins]] = (space.unused.rows_at(front) == NO_ROW) | (
-        claimed.rows_at(front) != NO_ROW
-    )
-    return found
 
 
 def _looks_like_file_start(head: bytes, behind_others: bool) -> bool:

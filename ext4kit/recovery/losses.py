@@ -70,14 +70,29 @@ def find_losses(blocks: BlockAttribution, features: BlockFeatures | None) -> Los
         features: of unallocated blocks, if these were read.
     """
     discarded, zeros = find_discarded(blocks.history, blocks.candidates, blocks.runs, features)
-    reused, given_up = _reused_pieces(blocks), _discarded_pieces(blocks, discarded)
+    bounds = row_bounds(discarded.owner, len(blocks.candidates)).tolist()
+    start, length = discarded.physical.tolist(), discarded.length.tolist()
+    reused = _reused_pieces(blocks)
+    given_up = {
+        owner: [
+            LostPiece(start[row], length[row], DISCARDED)
+            for row in range(*bounds[owner : owner + 2])
+        ]
+        for owner in np.unique(discarded.owner).tolist()
+    }
     found = {
         candidate: _losses_of(
             blocks, candidate, reused.get(candidate, []), given_up.get(candidate, [])
         )
         for candidate in sorted(reused.keys() | given_up.keys())
     }
-    return Losses(found, discarded, _may_be_discarded(blocks, zeros))
+    possible = np.bincount(zeros.owner, minlength=len(blocks.candidates)) > 0
+    for candidate in blocks.tagged.keys() & set(zeros.owner.tolist()):
+        copied, mine = blocks.tagged[candidate][0], zeros.take(zeros.owner == candidate)
+        edges = mine.physical, mine.physical + mine.length
+        low, high = (np.searchsorted(copied, at) for at in edges)
+        possible[candidate] = bool((high - low < mine.length).any())
+    return Losses(found, discarded, possible)
 
 
 def _losses_of(
@@ -142,27 +157,3 @@ def _owner_paths(blocks: BlockAttribution) -> dict[int, bytes]:
     tree = blocks.history.fs.tree()
     rows = np.flatnonzero(np.isin(tree.inode, wanted))
     return dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))
-
-
-def _discarded_pieces(blocks: BlockAttribution, discarded: Runs) -> dict[int, list[LostPiece]]:
-    """Per candidate: its discarded blocks."""
-    bounds = row_bounds(discarded.owner, len(blocks.candidates)).tolist()
-    start, length = discarded.physical.tolist(), discarded.length.tolist()
-    return {
-        candidate: [
-            LostPiece(start[row], length[row], DISCARDED)
-            for row in range(*bounds[candidate : candidate + 2])
-        ]
-        for candidate in np.unique(discarded.owner).tolist()
-    }
-
-
-def _may_be_discarded(blocks: BlockAttribution, zeros: Runs) -> Bools:
-    """True where a candidate has zeros without a tagged copy."""
-    found = np.bincount(zeros.owner, minlength=len(blocks.candidates)) > 0
-    for candidate in blocks.tagged.keys() & set(zeros.owner.tolist()):
-        copied, mine = blocks.tagged[candidate][0], zeros.take(zeros.owner == candidate)
-        edges = mine.physical, mine.physical + mine.length
-        low, high = (np.searchsorted(copied, at) for at in edges)
-        found[candidate] = bool((high - low < mine.length).any())
-    return found

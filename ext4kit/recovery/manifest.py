@@ -136,6 +136,7 @@ def file_facts(
     for offset, length, why in written.lost if written else ():
         against.append(READ_ERROR.filled(length=length, offset=offset, why=why))
     before, after = file.deleted_between
+    more: Sources = {"xattrs": attributes.source} if attributes and attributes.source else {}
     return {
         "mode": inode.mode if inode else None,
         "uid": inode.uid if inode else None,
@@ -159,7 +160,7 @@ def file_facts(
         "fragment": file.fragment,
         "mime": format.mime if format else None,
         "encoding": format.encoding or None if format else None,
-        "sources": _sources(file, attributes),
+        "sources": file.sources | more,
         "xattrs": _xattr_records(attributes),
         **json_name(file.link_target, "link_target"),
         "device": device,
@@ -171,11 +172,6 @@ def file_facts(
 def ground_of(file: DeletedFile | None) -> str | None:
     """Basis of the path of a deleted file, as in records."""
     return file.path_ground.value if file and file.path_ground else None
-
-
-def _sources(file: DeletedFile, attributes: FileXattrs | None) -> Sources:
-    more: Sources = {"xattrs": attributes.source} if attributes and attributes.source else {}
-    return file.sources | more
 
 
 def _xattr_records(attributes: FileXattrs | None) -> list[fields.Xattr]:

@@ -13,14 +13,17 @@ from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import first_block
-from ext4kit.parsers.inode import InodeTable, inode_checksums_ok
+from ext4kit.parsers.inode import inode_checksums_ok
 
 
 def count_mapped_as_used(fs: FileSystem) -> None:
     """Count all blocks mapped by linked inodes as allocated; report those marked free."""
     starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for table in fs.inode_batches():
-        maps = fs.map_table_silently(_linked(fs, table))
+        linked = table.take((table.links_count > 0) & (table.dtime == 0) & (table.mode != 0))
+        if fs.superblock.has_metadata_checksums:
+            linked = linked.take(inode_checksums_ok(linked, fs.superblock))
+        maps = fs.map_table_silently(linked)
         nodes = maps.tree_blocks[1]
         starts += [maps.runs.physical, nodes]
         lengths += [maps.runs.length, np.ones(len(nodes), np.int64)]
@@ -29,14 +32,6 @@ def count_mapped_as_used(fs: FileSystem) -> None:
         what = f"{len(free):,} blocks that inodes map are marked free; they count as allocated"
         fs.problems.add("block bitmaps", what)
         fs.bitmaps.count_as_used(free)
-
-
-def _linked(fs: FileSystem, table: InodeTable) -> InodeTable:
-    """The linked inodes, with a valid checksum if there is one."""
-    linked = table.take((table.links_count > 0) & (table.dtime == 0) & (table.mode != 0))
-    if fs.superblock.has_metadata_checksums:
-        linked = linked.take(inode_checksums_ok(linked, fs.superblock))
-    return linked
 
 
 def _marked_free(fs: FileSystem, mapped: Intervals) -> Int64s:

@@ -128,7 +128,11 @@ class FoundEntryPaths:
             b"inode-%d-%d" % pair if pair[1] >= 0 else b"inode-%d" % pair[0]
             for pair in zip(self._number, entries.generation.tolist(), strict=True)
         ]
-        above = self._parent_instances(entries)
+        above = directory_instances(self._history, entries)
+        number, directory = self._history.number, entries.directory
+        bearers = np.searchsorted(number, directory, side="right")
+        bearers -= np.searchsorted(number, directory)
+        above[(entries.generation < 0) & (bearers > 1) & (directory != ROOT)] = -1
         now = history.fs.inode_table(entries.directory)
         linked = (now.links_count > 0) & (now.generation == entries.generation)
         linked[above >= 0] = history.is_allocated[above[above >= 0]]
@@ -136,15 +140,6 @@ class FoundEntryPaths:
             entries, np.ones(len(entries), bool)
         )
         self._above, self._linked, self._root = above.tolist(), linked.tolist(), root.tolist()
-
-    def _parent_instances(self, entries: FoundEntries) -> Int64s:
-        """Instance of each entry's directory, -1 if unknown or ambiguous."""
-        above = directory_instances(self._history, entries)
-        number, directory = self._history.number, entries.directory
-        bearers = np.searchsorted(number, directory, side="right")
-        bearers -= np.searchsorted(number, directory)
-        above[(entries.generation < 0) & (bearers > 1) & (directory != ROOT)] = -1
-        return above
 
     def __len__(self) -> int:
         return len(self._names)

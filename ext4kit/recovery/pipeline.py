@@ -56,13 +56,8 @@ def find_deleted(
     matches = match_contents(blocks, contents, names.names, progress)
     files = build_records(RecordInputs(names, blocks, losses, grading, contents, matches, xattrs))
     report_discarded(history.fs, losses.discarded)
-    _report_live_copy(history)
-    return DeletedFiles(fs, files, cache(lambda: find_removed_names(names, files)))
-
-
-def _report_live_copy(history: History) -> None:
-    """Report an image copied while its file system was mounted."""
     if history.live_copy:
         what = f"{history.live_copy}: the image was probably copied while it was mounted and"
         what += " written; content may be of a later moment than the journal"
         history.fs.problems.add("image", what, Severity.WARNING)
+    return DeletedFiles(fs, files, cache(lambda: find_removed_names(names, files)))

@@ -6,14 +6,14 @@ the name of the inode whose number stands in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
 
 from ext4kit.arrays.types import Int64s
-from ext4kit.history import History, NameHistory
+from ext4kit.history import NameHistory
 from ext4kit.history.removed import Bond, directory_times
 from ext4kit.parsers.directory import FILE_TYPES
 from ext4kit.recovery.found_entries import FoundEntries, directory_instances
@@ -64,8 +64,14 @@ def find_removed_names(names: CandidateNames, files: list[DeletedFile]) -> list[
     entries += _in_freed_blocks(names.history, names.unattributed, files)
     given = {(file.path, file.number) for file in files if file.path is not None}
     nameless = {(file.number, file.name) for file in files if file.path is None}
-    used = _numbers_in_use(names.history.history, entries)
-    live = _entries_in_use(names.history.history, entries)
+    numbers = np.unique(np.array([one.inode for one in entries], np.int64))
+    numbers = numbers[numbers > 0]
+    table = names.history.history.fs.inode_table(numbers)
+    used = set(numbers[(table.mode != 0) & (table.links_count > 0)].tolist())
+    tree = names.history.history.fs.tree()
+    numbers = np.unique(np.array([one.inode for one in entries], np.int64))
+    rows = np.flatnonzero(np.isin(tree.inode, numbers))
+    live = set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))
     found = set[RemovedName]()
     for one in entries:
         path = None if one.folder.path is None else one.folder.path + b"/" + one.name
@@ -81,11 +87,6 @@ def find_removed_names(names: CandidateNames, files: list[DeletedFile]) -> list[
         kind = FILE_TYPES.get(one.file_type, "unknown")
         number = one.inode or None
         found.add(RemovedName(path, one.name, one.folder.number, number, kind, reason))
-    return _each_once(found)
-
-
-def _each_once(found: Iterable[RemovedName]) -> list[RemovedName]:
-    """In order of path, each name of a number in a directory once, with one of its reasons."""
     ordered = sorted(found, key=lambda one: (one.path or b"", one.name, one.inode or 0, one.reason))
     once = {(one.path, one.name, one.directory, one.inode): one for one in reversed(ordered)}
     return list(reversed(once.values()))
@@ -147,19 +148,3 @@ def _folders(history: NameHistory, directory: Int64s) -> list[_Folder]:
             stood = history.directory_place(instance, int(touched[0]))
             folders.append(_Folder(number, None if stood is None else stood.path))
     return [folders[at] for at in place.tolist()]
-
-
-def _numbers_in_use(history: History, entries: list[_Entry]) -> set[int]:
-    """The inode numbers of entries that a live inode has."""
-    numbers = np.unique(np.array([one.inode for one in entries], np.int64))
-    numbers = numbers[numbers > 0]
-    table = history.fs.inode_table(numbers)
-    return set(numbers[(table.mode != 0) & (table.links_count > 0)].tolist())
-
-
-def _entries_in_use(history: History, entries: list[_Entry]) -> set[tuple[bytes | None, int]]:
-    """(path, inode number) of the entries in use of all numbers that `entries` name."""
-    tree = history.fs.tree()
-    numbers = np.unique(np.array([one.inode for one in entries], np.int64))
-    rows = np.flatnonzero(np.isin(tree.inode, numbers))
-    return set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))

@@ -139,16 +139,11 @@ def _candidate_positions(
     short = np.concatenate([[0], np.cumsum(copies.data_end < block_size - _MAX_ZERO_TAIL)])
     fits = short[last] == short[first]  # no block before the last one ends early
     before = np.maximum(first - 1, 0)
-    fits &= (first == 0) | (copies.data_end[before] < block_size) | _is_gap_after(copies, before)
+    after = np.minimum(before + 1, len(copies) - 1)
+    gap: Bools = copies.position[after] != copies.position[before] + 1
+    fits &= (first == 0) | (copies.data_end[before] < block_size) | gap
     fits &= (copies.tid[first] == copies.tid[last]) & (copies.tid[last] <= wanted.tid[file])
     return file[fits], first[fits]
-
-
-def _is_gap_after(copies: UntaggedBlocks, row: Int64s) -> Bools:
-    """True where the next row is not the next log block."""
-    after = np.minimum(row + 1, len(copies) - 1)
-    gap: Bools = copies.position[after] != copies.position[row] + 1
-    return gap
 
 
 class _ParetoFront:

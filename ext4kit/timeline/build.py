@@ -31,10 +31,13 @@ from ext4kit.timeline.events import (
 from ext4kit.timeline.filters import EventFilter
 from ext4kit.timeline.hints import COMPARED_FIELDS, HINT_TEXTS, HintKind
 from ext4kit.timeline.inodes import Progress, scan_inode_states
-from ext4kit.timeline.instances import TimelineInstances, instances_from_transitions
 from ext4kit.timeline.name_events import name_events
 from ext4kit.timeline.names import PathResolver, attribute_by_overlap
-from ext4kit.timeline.transitions import StatusTransitions
+from ext4kit.timeline.transitions import (
+    StatusTransitions,
+    TimelineInstances,
+    instances_from_transitions,
+)
 from ext4kit.timeline.xattr_changes import XattrChangeFinder
 
 REMOVALS = [

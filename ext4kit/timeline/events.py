@@ -86,7 +86,16 @@ _NONE = EventTable.empty()
 _TYPES = {name: getattr(_NONE, name).dtype for name in COLUMNS}
 
 
-class EventColumns(TypedDict, total=False):
+class EventValues(TypedDict, total=False):
+    """Values before and after in `EventTable`, each an array or one value for all rows."""
+
+    old: Int64s | int
+    new: Int64s | int
+    old_second: Int64s | int
+    new_second: Int64s | int
+
+
+class EventColumns(EventValues, total=False):
     """Columns of `EventTable`, each an array or one value for all rows."""
 
     number: Int64s | int
@@ -94,10 +103,6 @@ class EventColumns(TypedDict, total=False):
     order: Int64s | int
     exact: Bools | bool
     tag_row: Int64s | int
-    old: Int64s | int
-    new: Int64s | int
-    old_second: Int64s | int
-    new_second: Int64s | int
     name_row: Int64s | int
     old_name_row: Int64s | int
 
@@ -135,18 +140,15 @@ class EventPool:
         start = 0
         while start < len(events):
             if self._filled == self._room:
-                self._new_block()
+                for name, blocks in self._blocks.items():
+                    kind = _TYPES[name]
+                    blocks.append(np.frombuffer(mmap(-1, BLOCK_ROWS * kind.itemsize), kind))
+                self._room, self._filled = BLOCK_ROWS, 0
             step = min(len(events) - start, self._room - self._filled)
             for name in COLUMNS:
                 piece = getattr(events, name)[start : start + step]
                 self._blocks[name][-1][self._filled : self._filled + step] = piece
             self._filled, start = self._filled + step, start + step
-
-    def _new_block(self) -> None:
-        for name, blocks in self._blocks.items():
-            kind = _TYPES[name]
-            blocks.append(np.frombuffer(mmap(-1, BLOCK_ROWS * kind.itemsize), kind))
-        self._room, self._filled = BLOCK_ROWS, 0
 
     def _join(self, name: str) -> None:
         """Join the blocks of one column; `add` must not be called afterwards."""

@@ -12,7 +12,7 @@ from ext4kit.history import TID_ON_DISK
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import EventKind, EventTable, event_table
-from ext4kit.timeline.transitions import InodeStatus, StateBatch
+from ext4kit.timeline.transitions import InodeStatus, StateBatch, state_events
 from ext4kit.units import NANOSECONDS
 
 MILLISECOND = 1_000_000
@@ -49,10 +49,24 @@ HINT_TEXTS = {
 
 def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
     """Hints from single states, and from a state compared with the previous one."""
+    table, commit = states.table, clock.times_of(states.tid)
+    born = table.extra_isize >= 24
+    events = []
+    for name in TIMES:
+        stored, new = getattr(table, name), _newly_set(states, name)
+        if name != "crtime":
+            early = new & born & (stored < table.crtime - TOLERANCE)
+            events.append(_hint_events(states, early, HintKind.BEFORE_CREATION, name, table.crtime))
+        late = new & (commit >= 0) & (stored > commit + TOLERANCE)
+        events.append(_hint_events(states, late, HintKind.AFTER_COMMIT, name, commit))
+    same, before = _same_instance(states)
+    ctime = states.table.ctime
     return [
-        *_time_order_hints(states, clock),
+        *events,
         *_rounded_time_hints(states),
-        _ctime_decrease(states),
+        _hint_events(
+            states, same & (ctime < ctime[before]), HintKind.CTIME_BACK, "ctime", ctime[before]
+        ),
         _crtime_changed(states),
     ]
 
@@ -70,34 +84,15 @@ def _hint_events(
     states: StateBatch, chosen: Bools, hint: HintKind, field: str, old: Int64s | None = None
 ) -> EventTable:
     rows = np.flatnonzero(chosen)
-    return event_table(
+    return state_events(
         EventKind.HINT,
-        len(rows),
-        number=states.table.number[rows],
-        generation=states.table.generation[rows],
-        order=states.tid[rows],
-        exact=states.exact[rows],
-        tag_row=states.tag_row[rows],
+        states,
+        rows,
         old=NO_ROW if old is None else old[rows],
         new=getattr(states.table, field)[rows],
         old_second=int(hint),
         new_second=COMPARED_FIELDS.index(field),
     )
-
-
-def _time_order_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
-    """Times before the creation of the inode, and times after the commit that wrote them."""
-    table, commit = states.table, clock.times_of(states.tid)
-    born = table.extra_isize >= 24
-    events = []
-    for name in TIMES:
-        stored, new = getattr(table, name), _newly_set(states, name)
-        if name != "crtime":
-            early = new & born & (stored < table.crtime - TOLERANCE)
-            events.append(_hint_events(states, early, HintKind.BEFORE_CREATION, name, table.crtime))
-        late = new & (commit >= 0) & (stored > commit + TOLERANCE)
-        events.append(_hint_events(states, late, HintKind.AFTER_COMMIT, name, commit))
-    return events
 
 
 def _rounded_time_hints(states: StateBatch) -> list[EventTable]:
@@ -119,14 +114,6 @@ def _same_instance(states: StateBatch) -> tuple[Bools, Int64s]:
     same = (states.previous_row >= 0) & ~states.repeated
     same &= states.table.generation == states.table.generation[before]
     return same & (states.status > InodeStatus.FREED), before
-
-
-def _ctime_decrease(states: StateBatch) -> EventTable:
-    same, before = _same_instance(states)
-    ctime = states.table.ctime
-    return _hint_events(
-        states, same & (ctime < ctime[before]), HintKind.CTIME_BACK, "ctime", ctime[before]
-    )
 
 
 def _crtime_changed(states: StateBatch) -> EventTable:

@@ -6,8 +6,8 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
-from ext4kit.timeline.events import EventKind, EventTable, event_table
-from ext4kit.timeline.transitions import InodeStatus, StateBatch
+from ext4kit.timeline.events import EventKind, EventTable
+from ext4kit.timeline.transitions import InodeStatus, StateBatch, state_events
 from ext4kit.timeline.xattr_changes import XattrChangeFinder
 
 PERMISSIONS = 0o7777
@@ -40,7 +40,10 @@ def inode_change_events(states: StateBatch, changes: XattrChangeFinder) -> list[
         pairs.link_target_events(),
         attributes,
     ]
-    explained = np.concatenate([_event_keys(events, states), pairs.link_change_keys()])
+    number = np.concatenate([event.number for event in events]).astype(np.int64)
+    order = np.concatenate([event.order for event in events])
+    keys: Int64s = number * _tid_base(states) + order
+    explained = np.concatenate([keys, pairs.link_change_keys()])
     return [*events, pairs.unexplained_ctime_events(explained)]
 
 
@@ -61,24 +64,7 @@ def first_seen_events(states: StateBatch, fresh: Bools, since: Int64s) -> EventT
     )
     chosen &= (table.ctime > since) & (~table.is_dir | (table.mtime <= since))
     rows = np.flatnonzero(chosen)
-    return event_table(
-        EventKind.STATUS,
-        len(rows),
-        number=table.number[rows],
-        generation=table.generation[rows],
-        order=states.tid[rows],
-        exact=states.exact[rows],
-        tag_row=states.tag_row[rows],
-        new=table.ctime[rows],
-    )
-
-
-def _event_keys(events: list[EventTable], states: StateBatch) -> Int64s:
-    """(number, order) of events as one integer."""
-    number = np.concatenate([event.number for event in events]).astype(np.int64)
-    order = np.concatenate([event.order for event in events])
-    keys: Int64s = number * _tid_base(states) + order
-    return keys
+    return state_events(EventKind.STATUS, states, rows, new=table.ctime[rows])
 
 
 def _tid_base(states: StateBatch) -> int:
@@ -99,18 +85,8 @@ class _StatePairs:
         return differs
 
     def _events(self, kind: EventKind, chosen: Bools, **columns: Int64s) -> EventTable:
-        rows = self.rows[chosen]
-        states = self.states
-        return event_table(
-            kind,
-            len(rows),
-            number=states.table.number[rows],
-            generation=states.table.generation[rows],
-            order=states.tid[rows],
-            exact=states.exact[rows],
-            tag_row=states.tag_row[rows],
-            **{name: column[chosen] for name, column in columns.items()},
-        )
+        chosen_columns = {name: column[chosen] for name, column in columns.items()}
+        return state_events(kind, self.states, self.rows[chosen], **chosen_columns)
 
     def _change(self, kind: EventKind, chosen: Bools, name: str) -> EventTable:
         return self._events(kind, chosen, old=getattr(self.old, name), new=getattr(self.new, name))
@@ -122,16 +98,10 @@ class _StatePairs:
         by_owner = owner & ((old.mode & ~SET_IDS) == new.mode)  # chown clears them
         mode = (((old.mode ^ new.mode) & PERMISSIONS) != 0) & ~by_owner
         flags = ((old.flags ^ new.flags) & SET_FLAGS) != 0
+        ids = {"old": old.uid, "new": new.uid, "old_second": old.gid, "new_second": new.gid}
         return [
             self._change(EventKind.MODE, mode, "mode"),
-            self._events(
-                EventKind.OWNER,
-                owner,
-                old=old.uid,
-                new=new.uid,
-                old_second=old.gid,
-                new_second=new.gid,
-            ),
+            self._events(EventKind.OWNER, owner, **ids),
             self._change(EventKind.FLAGS, flags, "flags"),
             self._change(EventKind.PROJECT, self._differs("project_id"), "project_id"),
         ]
@@ -142,12 +112,8 @@ class _StatePairs:
         by_hand = self._times_set_explicitly()
         same_size = ~self._differs("size")
         written = is_file & same_size & ~by_hand & self._differs("mtime")
-        times = {
-            "old": old.mtime,
-            "new": new.mtime,
-            "old_second": old.atime,
-            "new_second": new.atime,
-        }
+        times = {"old": old.mtime, "new": new.mtime}
+        times |= {"old_second": old.atime, "new_second": new.atime}
         read = self._differs("atime") & ~by_hand
         return [
             self._change(EventKind.SIZE, is_file & (new.size > old.size), "size"),

@@ -27,7 +27,6 @@ from ext4kit.timeline.transitions import (
     InodeStatus,
     StateBatch,
     StatusTransitions,
-    join_transitions,
     status_of,
     transitions_in,
 )
@@ -87,7 +86,7 @@ class _StateScanner:
     ) -> None:
         self.fs, self.history, self.clock, self.complete = fs, history, clock, complete
         self.changes = XattrChangeFinder(fs, history)
-        self._turns: list[StatusTransitions] = []
+        self._transitions: list[StatusTransitions] = []
         self._events = EventPool()
         nothing = np.zeros((0, fs.superblock.inode_size), np.uint8)
         none = np.zeros(0, np.int64)
@@ -103,15 +102,26 @@ class _StateScanner:
         last = ends_group(states.table.number)
         block = self._table_blocks(states.table.number)
         unfinished = block == self.history.log.tags.block[piece.tag[-1]] if len(piece) else last
-        self._carry = _to_versions(states, np.flatnonzero(last & unfinished))
+        rows = np.flatnonzero(last & unfinished)
+        self._carry = InodeVersions(
+            states.table.number[rows],
+            states.tid[rows],
+            states.tag_row[rows],
+            states.table.raw[rows].copy(),
+        )
         self._compare_with_disk(states, np.flatnonzero(last & ~unfinished))
-        self._collect_events(states)
+        fresh, since = self._created_here(states), self.clock.changes_known_after(states.tid)
+        self._transitions.append(transitions_in(states, fresh, self._freed_here(states)))
+        self._events.add(first_seen_events(states, fresh, since))
+        for part in (*inode_change_events(states, self.changes), *state_hints(states, self.clock)):
+            self._events.add(part)
 
     def finish(self) -> InodeScan:
         """Process the carried states, which are complete now, and return the result."""
         states = self._ordered_states(self._carry, len(self._carry))
         self._compare_with_disk(states, np.arange(len(states)))
-        transitions = join_transitions(self._turns)
+        transitions = StatusTransitions.concat(self._transitions)
+        transitions = transitions.take(np.lexsort((transitions.tid, transitions.inode)))
         return InodeScan(transitions, self._events, self.changes)
 
     # -- states ---------------------------------------------------------------------------
@@ -123,7 +133,16 @@ class _StateScanner:
         kept = is_user_inode(self.fs, table) | (empty & ~versions.rows.any(axis=1))
         index = np.flatnonzero(kept)
         index = index[np.lexsort((versions.order[index], versions.number[index]))]
-        index = index[self._checksums_ok(table, index)]
+        # Per row of `index` (bool): True where the instance's first state has a valid checksum.
+        # The content of a slot that was never used need not be an inode.
+        number, generation = table.number[index], table.generation[index]
+        starts = starts_group(number, generation)
+        sound = np.ones(int(starts.sum()), bool)
+        if self.fs.superblock.has_metadata_checksums and len(index):
+            firsts = table.take(index[starts])
+            sound = inode_checksums_ok(firsts, self.fs.superblock) | (firsts.mode == 0)
+        found: Bools = sound[np.cumsum(starts) - 1]
+        index = index[found]
         number = versions.number[index]
         leading = starts_group(number)
         index = index[~(leading & empty[index])]  # an empty slot without an earlier state
@@ -144,20 +163,6 @@ class _StateScanner:
             (copy >= 0) & (before < 0),
         )
 
-    def _checksums_ok(self, table: InodeTable, index: Rows) -> Bools:
-        """Per row of `index` (bool): True where the instance's first state has a valid checksum.
-
-        The content of a slot that was never used need not be an inode.
-        """
-        number, generation = table.number[index], table.generation[index]
-        starts = starts_group(number, generation)
-        sound = np.ones(int(starts.sum()), bool)
-        if self.fs.superblock.has_metadata_checksums and len(index):
-            firsts = table.take(index[starts])
-            sound = inode_checksums_ok(firsts, self.fs.superblock) | (firsts.mode == 0)
-        found: Bools = sound[np.cumsum(starts) - 1]
-        return found
-
     def _table_blocks(self, numbers: Int64s) -> Int64s:
         """The inode table block that holds each inode."""
         superblock = self.fs.superblock
@@ -165,14 +170,6 @@ class _StateScanner:
         per_block = superblock.block_size // superblock.inode_size
         blocks: Int64s = self.fs.groups.inode_table[group] + slot // per_block
         return blocks
-
-    def _collect_events(self, states: StateBatch) -> None:
-        """Collect transitions and events of the states that are new in this batch."""
-        fresh, since = self._created_here(states), self.clock.changes_known_after(states.tid)
-        self._turns.append(transitions_in(states, fresh, self._freed_here(states)))
-        self._events.add(first_seen_events(states, fresh, since))
-        for part in (*inode_change_events(states, self.changes), *state_hints(states, self.clock)):
-            self._events.add(part)
 
     def _compare_with_disk(self, states: StateBatch, last: Rows) -> None:
         """Add hints where the disk differs from the newest copy of an inode."""
@@ -247,12 +244,3 @@ class _StateScanner:
         whole = touched & (before < 0) & self.clock.is_complete & (table.number > first)
         result |= whole & (oldest >= self.clock.made)
         return result
-
-
-def _to_versions(states: StateBatch, rows: Rows) -> InodeVersions:
-    return InodeVersions(
-        states.table.number[rows],
-        states.tid[rows],
-        states.tag_row[rows],
-        states.table.raw[rows].copy(),
-    )

@@ -18,9 +18,8 @@ from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_PRE_FAST_COMMIT
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import CODE, EventKind, EventTable, event_table
-from ext4kit.timeline.instances import TimelineInstances
 from ext4kit.timeline.names import TimelineNames
-from ext4kit.timeline.transitions import InodeStatus, StatusTransitions
+from ext4kit.timeline.transitions import InodeStatus, StatusTransitions, TimelineInstances
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,22 @@ def _is_transaction(order: Int64s) -> Bools:
     return (order > TID_BEFORE_LOG) & (order < TID_PRE_FAST_COMMIT)
 
 
+class _SortedNames:
+    """Rows of names by the summary row that each belongs to."""
+
+    def __init__(self, rows: Rows, moment: Rows, moments: int) -> None:
+        self._rows = rows
+        self._starts = np.searchsorted(moment, np.arange(moments))
+
+    def at(self, moment: Rows, step: Int64s | int) -> Rows:
+        """The name at index `step` among the names of each summary row."""
+        place: Rows = self._starts[moment] + step
+        if not len(self._rows):
+            return np.full(len(place), NO_ROW)
+        found: Rows = self._rows[np.minimum(place, len(self._rows) - 1)]
+        return found
+
+
 class _NameEventBuilder:
     def __init__(
         self,
@@ -84,21 +99,10 @@ class _NameEventBuilder:
         orders = (transitions.tid, names.valid_from, names.removed, names.first_seen)
         self._orders = np.unique(np.concatenate(orders))
         self._parts: list[EventTable] = []
+        self._used: list[Int64s] = []  # names whose addition an event settles
 
     def build(self) -> tuple[EventTable, TimelineNames]:
-        names = self.names
-        self._came = self._sort_rows(
-            np.flatnonzero(_is_transaction(names.valid_from)), names.valid_from
-        )
-        self._went = self._sort_rows(np.flatnonzero(_is_transaction(names.removed)), names.removed)
-        uncertain = (
-            (names.valid_from == TID_BEFORE_LOG)
-            & _is_transaction(names.first_seen)
-            & (names.added_tag >= 0)
-        )
-        self._maybe = self._sort_rows(np.flatnonzero(uncertain), names.first_seen)
         self.moments = self._summarize()
-        self._slot_starts()
         self._creation_events()
         self._removal_events()
         self._change_events()
@@ -112,19 +116,19 @@ class _NameEventBuilder:
     def _key(self, instance: Int64s, order: Int64s) -> Int64s:
         return instance * len(self._orders) + np.searchsorted(self._orders, order)
 
-    def _sort_rows(self, rows: Rows, order: Int64s) -> Rows:
-        """Rows of names by (instance, tid, directory, name)."""
-        names = self.names
-        sort = np.lexsort(
-            (names.name_row[rows], names.directory[rows], order[rows], names.instance[rows])
-        )
-        return rows[sort]
+    def _sorted_keys(self, chosen: Bools, tid: Int64s) -> tuple[Rows, Int64s]:
+        """(rows of the chosen names by instance, tid, directory and name; their keys)."""
+        rows, names = np.flatnonzero(chosen), self.names
+        keys = names.name_row[rows], names.directory[rows], tid[rows], names.instance[rows]
+        rows = rows[np.lexsort(keys)]
+        return rows, self._key(names.instance[rows], tid[rows])
 
     def _summarize(self) -> _TransactionSummary:
         names, transitions, instances = self.names, self.transitions, self.instances
-        added = self._key(names.instance[self._came], names.valid_from[self._came])
-        removed = self._key(names.instance[self._went], names.removed[self._went])
-        possibly_added = self._key(names.instance[self._maybe], names.first_seen[self._maybe])
+        came, added = self._sorted_keys(_is_transaction(names.valid_from), names.valid_from)
+        went, removed = self._sorted_keys(_is_transaction(names.removed), names.removed)
+        uncertain = (names.valid_from == TID_BEFORE_LOG) & _is_transaction(names.first_seen)
+        maybe, possible = self._sorted_keys(uncertain & (names.added_tag >= 0), names.first_seen)
         turn_rows = np.flatnonzero(instances.of_transition >= 0)
         turned = self._key(instances.of_transition[turn_rows], transitions.tid[turn_rows])
         ended = np.flatnonzero(instances.freed < TID_ON_DISK)
@@ -141,21 +145,20 @@ class _NameEventBuilder:
         created = has & transitions.created_here[at]
         ending = np.isin(keys, ends)
         proven = np.where(has & (stage == InodeStatus.FREED), transitions.freed_here[at], ending)
-        self._came_at, self._went_at, self._maybe_at = (
-            np.searchsorted(keys, each) for each in (added, removed, possibly_added)
-        )
         count = len(keys)
-        uncertain_count = np.zeros(count, np.int64)
-        inside = np.isin(possibly_added, keys)
-        np.add.at(uncertain_count, self._maybe_at[inside], 1)
-        self._maybe, self._maybe_at = self._maybe[inside], self._maybe_at[inside]
-        removed_count = np.bincount(self._went_at, minlength=count)
+        inside = np.isin(possible, keys)
+        maybe, possible = maybe[inside], possible[inside]
+        added, removed, possible = (np.searchsorted(keys, at) for at in (added, removed, possible))
+        self._added = _SortedNames(came, added, count)
+        self._removed = _SortedNames(went, removed, count)
+        self._possibly_added = _SortedNames(maybe, possible, count)
+        removed_count = np.bincount(removed, minlength=count)
         return _TransactionSummary(
             keys // max(len(self._orders), 1),
             self._orders[keys % max(len(self._orders), 1)],
-            np.bincount(self._came_at, minlength=count),
+            np.bincount(added, minlength=count),
             removed_count,
-            uncertain_count,
+            np.bincount(possible, minlength=count),
             created,
             ending & (proven | (removed_count > 0)),
             has & (stage == InodeStatus.ORPHAN) & ((before > 0) | (removed_count > 0)),
@@ -165,14 +168,6 @@ class _NameEventBuilder:
             has & transitions.times_equal[at],
             transition,
         )
-
-    def _slot_starts(self) -> None:
-        """Set where the names of each summary row begin in the sorted lists."""
-        count = np.arange(len(self.moments))
-        self._came_from = np.searchsorted(self._came_at, count)
-        self._went_from = np.searchsorted(self._went_at, count)
-        self._maybe_from = np.searchsorted(self._maybe_at, count)
-        self._used: list[Int64s] = []
 
     # -- events ---------------------------------------------------------------------------
 
@@ -228,21 +223,14 @@ class _NameEventBuilder:
             )
         )
 
-    def _name_at(self, names: Rows, starts: Rows, moment: Rows, step: Int64s | int) -> Rows:
-        """The name at index `step` among the names of each summary row."""
-        place = starts[moment] + step
-        return (
-            names[np.minimum(place, len(names) - 1)] if len(names) else np.full(len(place), NO_ROW)
-        )
-
     def _creation_events(self) -> None:
         moments = self.moments
         created = np.flatnonzero(moments.created)
         name = np.full(len(created), NO_ROW)
         has = moments.names_added[created] > 0
-        name[has] = self._name_at(self._came, self._came_from, created[has], 0)
+        name[has] = self._added.at(created[has], 0)
         uncertain = ~has & (moments.names_possibly_added[created] > 0)
-        name[uncertain] = self._name_at(self._maybe, self._maybe_from, created[uncertain], 0)
+        name[uncertain] = self._possibly_added.at(created[uncertain], 0)
         self._used.append(name[uncertain])
         directory = self.instances.is_directory[moments.instance[created]]
         kind = np.where(directory, CODE[EventKind.DIRECTORY_MADE], CODE[EventKind.CREATED])
@@ -257,7 +245,7 @@ class _NameEventBuilder:
         row, step = expand(count)
         start = np.broadcast_to(np.asarray(start), len(moment))
         which = moment[row]
-        name = self._name_at(self._came, self._came_from, which, start[row] + step)
+        name = self._added.at(which, start[row] + step)
         self._emit(EventKind.LINKED, which, name, np.full(len(which), NO_ROW))
 
     def _removal_events(self) -> None:
@@ -268,13 +256,13 @@ class _NameEventBuilder:
         has = moments.names_removed[ended] > 0
         name = np.full(len(ended), NO_ROW)
         last = np.maximum(moments.names_removed[ended] - 1, 0)
-        name[has] = self._name_at(self._went, self._went_from, ended[has], last[has])
+        name[has] = self._removed.at(ended[has], last[has])
         directory = self.instances.is_directory[moments.instance[ended]]
         removal = np.where(directory, CODE[EventKind.DIRECTORY_REMOVED], CODE[EventKind.DELETED])
         kind = np.where(moments.freed[ended], removal, CODE[EventKind.ORPHAN_ADDED])
         self._emit(kind, ended, np.full(len(ended), NO_ROW), name)
         row, step = expand(last)
-        old = self._name_at(self._went, self._went_from, ended[row], step)
+        old = self._removed.at(ended[row], step)
         self._emit(EventKind.UNLINKED, ended[row], np.full(len(row), NO_ROW), old)
 
     def _change_events(self) -> None:
@@ -286,8 +274,8 @@ class _NameEventBuilder:
         row, step = expand(pairs)
         self._rename_events(
             rest[row],
-            self._name_at(self._came, self._came_from, rest[row], step),
-            self._name_at(self._went, self._went_from, rest[row], step),
+            self._added.at(rest[row], step),
+            self._removed.at(rest[row], step),
         )
         self._unpaired_additions(rest, added - pairs, pairs)
         self._unpaired_removals(rest, removed - pairs, pairs)
@@ -317,7 +305,7 @@ class _NameEventBuilder:
         left = count - linked
         row, step = expand(left)
         which = rest[row]
-        name = self._name_at(self._came, self._came_from, which, (start + linked)[row] + step)
+        name = self._added.at(which, (start + linked)[row] + step)
         none = np.full(len(which), NO_ROW)
         new = ~known[row] & moments.times_equal[which] & (links[row] == 1) & ~directory[row]
         self._emit(EventKind.CREATED, which[new], name[new], none[new])
@@ -335,16 +323,16 @@ class _NameEventBuilder:
         found = np.minimum(np.minimum(renamed, maybe), count)
         lost = np.where(moments.link_delta_known[rest] | directory, renamed - found, 0)
         row, step = expand(found)
-        old = self._name_at(self._went, self._went_from, rest[row], start[row] + step)
-        name = self._name_at(self._maybe, self._maybe_from, rest[row], step)
+        old = self._removed.at(rest[row], start[row] + step)
+        name = self._possibly_added.at(rest[row], step)
         self._used.append(name)
         self._rename_events(rest[row], name, old)
         row, step = expand(lost)
-        old = self._name_at(self._went, self._went_from, rest[row], (start + found)[row] + step)
+        old = self._removed.at(rest[row], (start + found)[row] + step)
         self._rename_events(rest[row], np.full(len(row), NO_ROW), old)
         row, step = expand(count - found - lost)
         place = (start + found + lost)[row] + step
-        old = self._name_at(self._went, self._went_from, rest[row], place)
+        old = self._removed.at(rest[row], place)
         self._emit(EventKind.UNLINKED, rest[row], np.full(len(row), NO_ROW), old)
 
     def _link_count_only_events(self, rest: Rows) -> None:
@@ -355,7 +343,7 @@ class _NameEventBuilder:
         up = np.maximum(delta, 0)
         found = np.minimum(up, moments.names_possibly_added[rest])
         row, step = expand(found)
-        name = self._name_at(self._maybe, self._maybe_from, rest[row], step)
+        name = self._possibly_added.at(rest[row], step)
         self._used.append(name)
         self._emit(EventKind.LINKED, rest[row], name, np.full(len(row), NO_ROW))
         for kind, count in (

@@ -14,7 +14,7 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import TID_ON_DISK, History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import EntryIntervals
-from ext4kit.timeline.instances import TimelineInstances
+from ext4kit.timeline.transitions import TimelineInstances
 
 MAX_DEPTH = 4096
 MAX_NAMES_TRIED = 64  # names of an instance that are tested for being in force
@@ -129,7 +129,11 @@ def _merge_blocks(names: TimelineNames) -> TimelineNames:
     apart[1:] |= names.valid_from[1:] > orders[reach[:-1]]
     start = np.flatnonzero(apart)
     end = np.append(start[1:], len(names)) - 1
-    last = _last_removed_row(rank, start, end)
+    # Per run of rows from `start` to `end`: the row that was removed last.
+    most = np.maximum.reduceat(rank, start)
+    run = np.repeat(np.arange(len(start)), end - start + 1)
+    rows = np.where(rank == most[run], np.arange(len(rank)), -1)
+    last = np.maximum.reduceat(rows, start)
     merged = TimelineNames(
         names.instance[start],
         names.directory[start],
@@ -144,14 +148,6 @@ def _merge_blocks(names: TimelineNames) -> TimelineNames:
         names.name_row[start],
     )
     return merged.take(np.lexsort((merged.name_row, merged.first_seen, merged.instance)))
-
-
-def _last_removed_row(rank: Int64s, start: Rows, end: Rows) -> Rows:
-    """Per run of rows from `start` to `end`: the row that was removed last."""
-    most = np.maximum.reduceat(rank, start)
-    run = np.repeat(np.arange(len(start)), end - start + 1)
-    rows = np.where(rank == most[run], np.arange(len(rank)), -1)
-    return np.maximum.reduceat(rows, start)
 
 
 class PathResolver:

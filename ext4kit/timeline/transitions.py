@@ -1,16 +1,23 @@
-"""Inode states of the timeline, each with the previous one, and their status transitions."""
+"""Status transitions of inodes, and the instances between them, each from creation to deletion."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
+from typing import Unpack
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.lookup import AsOfIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import NO_ROW, Bools, Codes, Int32s, Int64s, UInt16s
+from ext4kit.arrays.types import NO_ROW, Bools, Codes, Int32s, Int64s, Rows, UInt16s
 from ext4kit.filesystem import FileSystem
+from ext4kit.history import TID_ON_DISK
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.parsers.inode import InodeTable
+from ext4kit.timeline.events import EventKind, EventTable, EventValues, event_table
 
 
 class InodeStatus(IntEnum):
@@ -95,6 +102,22 @@ def status_of(fs: FileSystem, table: InodeTable) -> Int64s:
     return np.where(table.mode == 0, int(InodeStatus.EMPTY), stage)
 
 
+def state_events(
+    kind: EventKind, states: StateBatch, rows: Rows, **columns: Unpack[EventValues]
+) -> EventTable:
+    """Events of one kind, one for each of some states."""
+    return event_table(
+        kind,
+        len(rows),
+        number=states.table.number[rows],
+        generation=states.table.generation[rows],
+        order=states.tid[rows],
+        exact=states.exact[rows],
+        tag_row=states.tag_row[rows],
+        **columns,
+    )
+
+
 def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTransitions:
     """The states of a batch that are transitions."""
     table, before = states.table, np.maximum(states.previous_row, 0)
@@ -123,7 +146,95 @@ def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTran
     )
 
 
-def join_transitions(parts: list[StatusTransitions]) -> StatusTransitions:
-    """One table from several, by (number, order)."""
-    transitions = StatusTransitions.concat(parts)
-    return transitions.take(np.lexsort((transitions.tid, transitions.inode)))
+@dataclass(frozen=True)
+class TimelineInstances:
+    """Inode instances as columns, by (number, begin).
+
+    Attributes:
+        inode, generation: of the inode.
+        created: tid of the creation, TID_BEFORE_LOG where the instance is older than the journal.
+        freed: tid of the deletion, TID_ON_DISK where the instance still exists.
+        first_seen: tid of its first state in the journal, TID_ON_DISK for none.
+        is_directory: True for directories.
+        of_transition: row of the instance of each transition; -1 for the states of empty slots.
+    """
+
+    inode: Int64s
+    generation: Int64s
+    created: Int64s
+    freed: Int64s
+    first_seen: Int64s
+    is_directory: Bools
+    of_transition: Int64s
+
+    def __len__(self) -> int:
+        return len(self.inode)
+
+    @cached_property
+    def _index(self) -> AsOfIndex:
+        return AsOfIndex(self.inode, self.created)
+
+    def rows_at(self, numbers: Int64s, orders: Int64s) -> Rows:
+        """The newest instance of each number that began at or before its tid, else -1."""
+        return self._index.rows(numbers, orders)
+
+    def rows_between(self, numbers: Int64s, first: Int64s, last: Int64s) -> tuple[Rows, Rows]:
+        """(row, instance) of every instance that each number had from `first` to `last`."""
+        low, high = self.rows_at(numbers, first), self.rows_at(numbers, last)
+        starts = np.searchsorted(self.inode, numbers)
+        exists = starts < len(self)
+        exists[exists] = self.inode[starts[exists]] == numbers[exists]
+        low = np.where(low < 0, starts, low)
+        count = np.where(exists & (high >= 0), np.maximum(high - low + 1, 0), 0)
+        row, step = expand(count)
+        instance = low[row] + step
+        end = self.freed[instance]
+        existed = (end > first[row]) | (end == TID_ON_DISK) | (self.created[instance] > first[row])
+        return row[existed], instance[existed]
+
+
+def instances_from_transitions(
+    transitions: StatusTransitions, directories: tuple[Int64s, Int64s]
+) -> TimelineInstances:
+    """Instances from transitions, and from live directories without a state in the journal.
+
+    Args:
+        transitions: status changes, by (number, order).
+        directories: inode numbers and generations of these directories.
+    """
+    begins = transitions.first_seen.copy()
+    other = np.zeros(len(transitions), bool)
+    other[1:] = transitions.generation[1:] != transitions.generation[:-1]
+    begins |= other & (transitions.status > InodeStatus.EMPTY)
+    after_empty = np.zeros(len(transitions), bool)
+    after_empty[1:] = transitions.status[:-1] == InodeStatus.EMPTY
+    begins = begins | (after_empty & (transitions.status > InodeStatus.EMPTY))
+    instance = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    instance[transitions.status == InodeStatus.EMPTY] = -1
+    begin = np.where(transitions.created_here[first], transitions.tid[first], TID_BEFORE_LOG)
+    end = np.full(len(first), TID_ON_DISK)
+    freed = np.flatnonzero((transitions.status == InodeStatus.FREED) & (instance >= 0))[::-1]
+    end[instance[freed]] = transitions.tid[freed]
+    emptied = np.flatnonzero((transitions.status == InodeStatus.EMPTY) & ~transitions.first_seen)
+    # Set the end of instances whose slot was emptied before they were freed.
+    former = instance[emptied - 1]
+    known = (former >= 0) & (end[former] == TID_ON_DISK)
+    end[former[known]] = transitions.tid[emptied[known]]
+    following = np.flatnonzero(~transitions.first_seen[first])
+    end[following - 1] = np.minimum(end[following - 1], transitions.tid[first[following]])
+    extra = len(directories[0])
+    number = np.concatenate([transitions.inode[first], directories[0]])
+    sort = np.argsort(number, kind="stable")
+    place = np.empty(len(sort), np.int64)
+    place[sort] = np.arange(len(sort))
+    full = np.full(extra, TID_ON_DISK)
+    return TimelineInstances(
+        number[sort],
+        np.concatenate([transitions.generation[first], directories[1]])[sort],
+        np.concatenate([begin, np.full(extra, TID_BEFORE_LOG)])[sort],
+        np.concatenate([end, full])[sort],
+        np.concatenate([transitions.tid[first], full])[sort],
+        np.concatenate([transitions.is_directory[first], np.ones(extra, bool)])[sort],
+        np.where(instance >= 0, place[np.maximum(instance, 0)], -1),
+    )

@@ -6,7 +6,7 @@ import numpy as np
 
 from ext4kit import reasons
 from ext4kit.arrays.intervals import overlap_pairs
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs, has_map
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
@@ -58,7 +58,11 @@ def run_checks(
     writes = WriteHistory(history)
     recent = writes.may_not_be_flushed(found.state_row, writes.last_write_row[found.state_row])
     blank, foreign = check_last_block(history, found, runs, journaled, writes)
-    copies, oldest = _copies(found, journaled), _oldest_copies(history, found, journaled)
+    oldest = np.full(len(found), TID_ON_DISK)
+    for place, (_, tags) in journaled.items():
+        assert history.log is not None
+        oldest[place] = history.log.tags.order[tags].min()
+    copies = _copies(found, journaled)
     outdated = (
         oldest < history.states.tid[writes.last_write_row[found.state_row]]
     )  # written to since
@@ -253,15 +257,6 @@ def _copies(found: Candidates, journaled: ContentCopies) -> Int64s:
     return copies
 
 
-def _oldest_copies(history: History, found: Candidates, journaled: ContentCopies) -> Int64s:
-    """Per candidate: tid of its oldest copy, TID_ON_DISK for none."""
-    oldest = np.full(len(found), TID_ON_DISK)
-    for place, (_, tags) in journaled.items():
-        assert history.log is not None
-        oldest[place] = history.log.tags.order[tags].min()
-    return oldest
-
-
 def _written_blocks(found: Candidates, runs: Runs) -> Int64s:
     """Per candidate: number of written blocks."""
     return np.bincount(runs.owner, runs.length * ~runs.unwritten, len(found)).astype(np.int64)
@@ -317,23 +312,18 @@ def check_last_block(
     some = [slice(at, at + step) for at in range(0, len(held), step)]
     read = prefetch_map(lambda part: history.fs.fetch(block[part]), some)
     for part, (rows, readable) in zip(some, read, strict=True):
-        owner, used = held.owner[part], _last_used(rows)
+        words = rows.view(np.uint64)
+        every = np.arange(len(rows))
+        word = words.shape[1] - 1 - np.argmax((words != 0)[:, ::-1], axis=1)
+        nonzero = rows.reshape(*words.shape, 8)[every, word] != 0
+        last_byte = word * 8 + 7 - np.argmax(nonzero[:, ::-1], axis=1)
+        owner, used = held.owner[part], np.where(nonzero.any(axis=1), last_byte, -1)
         near = np.maximum(end[owner][:, None] - np.arange(MIN_ZERO_PADDING), 0)
         zeros = ~np.take_along_axis(rows, near, axis=1).any(axis=1)
         zeros = np.where(in_one_go[owner], used < 0, zeros)
         blank[owner] = readable & zeros
         foreign[owner] = readable & (used > end[owner])
     return blank, foreign
-
-
-def _last_used(rows: Bytes2D) -> Int64s:
-    """Per row: index of the last nonzero byte, -1 for none."""
-    words = rows.view(np.uint64)
-    every = np.arange(len(rows))
-    word = words.shape[1] - 1 - np.argmax((words != 0)[:, ::-1], axis=1)
-    used = rows.reshape(*words.shape, 8)[every, word] != 0
-    last = word * 8 + 7 - np.argmax(used[:, ::-1], axis=1)
-    return np.where(used.any(axis=1), last, -1)
 
 
 def is_sized_file(history: History, found: Candidates) -> Bools:

@@ -60,7 +60,11 @@ def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
     sources = blocks.candidates.map_source.tolist()
     for candidate, source in enumerate(sources):
         lost = losses.of(candidate)
-        against = _reasons_of_losses(lost)
+        against = []
+        if lost.from_untagged:
+            against.append(reasons.CONTENT_FROM_UNTAGGED_COPIES.filled(n=f"{lost.from_untagged:,}"))
+        if lost.discarded:
+            against.append(reasons.BLOCKS_DISCARDED.filled(n=f"{lost.discarded:,}"))
         if source == NO_MAP:
             against += _without_map(extents.get(candidate), block_size)
             found.append((Grade.OVERWRITTEN, against))
@@ -80,7 +84,18 @@ def check_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
         every = np.zeros(len(candidates), bool)
         every[rebuilt] = doubtful[candidates.rebuilt_row[rebuilt]]
         partial.append((every, reason))
-    partial.append((_contradicted(blocks), reasons.UNMOUNT_DISK_CONFLICT))
+    reuse, competing = blocks.reuse, blocks.competing
+    taken = (
+        np.concatenate([reuse.candidate, competing.candidate]),
+        np.concatenate([reuse.start, competing.start]),
+        np.concatenate([reuse.length, competing.length]),
+    )
+    partial.append(
+        (
+            are_contradicted(blocks.history, blocks.tagged, blocks.freed_tid, taken),
+            reasons.UNMOUNT_DISK_CONFLICT,
+        )
+    )
     consistent = [*consistent, (losses.may_be_discarded, reasons.ZEROS_POSSIBLY_DISCARDED)]
     return CheckResults(_by_candidate(partial), _by_candidate(consistent))
 
@@ -90,26 +105,6 @@ def _by_candidate(pairs: list[tuple[Bools, Reason]]) -> dict[int, list[Reason]]:
     for doubtful, reason in pairs:
         for candidate in np.flatnonzero(doubtful).tolist():
             found.setdefault(candidate, []).append(reason)
-    return found
-
-
-def _contradicted(blocks: BlockAttribution) -> Bools:
-    """Per candidate: the disk contradicts the journal copy of a block that was not reused."""
-    reuse, competing = blocks.reuse, blocks.competing
-    taken = (
-        np.concatenate([reuse.candidate, competing.candidate]),
-        np.concatenate([reuse.start, competing.start]),
-        np.concatenate([reuse.length, competing.length]),
-    )
-    return are_contradicted(blocks.history, blocks.tagged, blocks.freed_tid, taken)
-
-
-def _reasons_of_losses(lost: CandidateLosses) -> list[Reason]:
-    found = []
-    if lost.from_untagged:
-        found.append(reasons.CONTENT_FROM_UNTAGGED_COPIES.filled(n=f"{lost.from_untagged:,}"))
-    if lost.discarded:
-        found.append(reasons.BLOCKS_DISCARDED.filled(n=f"{lost.discarded:,}"))
     return found
 
 

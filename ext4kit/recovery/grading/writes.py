@@ -96,40 +96,24 @@ class WriteHistory:
         counted = self.has_predecessor & np.where(
             self.version_is_counted, self.unexplained_version_steps > 0, by_time
         )
-        return (
-            counted
-            | self._size_grew
-            | self._first_block_changed
-            | (self.has_predecessor & self._whole_second_times)
-        )
-
-    @cached_property
-    def _first_block_changed(self) -> Bools:
-        """Its first blocks are others than in the state before (bool): it was written anew.
-
-        Told where one inode holds the whole map: by the place of the first extent or block.
-        """
+        # Its first blocks are others than in the state before (bool): it was written anew.
         table = self.states.table
         by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
         place = np.where(by_extents[:, None], table.i_block[:, 18:24], table.i_block[:, :6])
         changed = (place != np.roll(place, 1, axis=0)).any(axis=1)
         deep = by_extents & (table.i_block[:, 6] > 0)
         anew: Bools = self.has_predecessor & changed & ~deep & ~np.roll(deep, 1) & (table.size > 0)
-        return anew
+        # It grew since the state before, and not because writeback came further (bool).
+        table, block_size = self.states.table, self.history.fs.superblock.block_size
+        size, blocks = np.roll(table.size, 1), np.roll(table.blocks, 1)
+        grew = self.has_predecessor & (table.size > size) & (size > 0)
+        written: Bools = grew & ((size % block_size != 0) | (table.blocks == blocks))
+        return counted | written | anew | (self.has_predecessor & self._whole_second_times)
 
     @property
     def _whole_second_times(self) -> Bools:
         """Its times are of whole seconds: a second write within one moves nothing (bool)."""
         return self.states.table.extra_isize < EXTRA_TIMES
-
-    @cached_property
-    def _size_grew(self) -> Bools:
-        """It grew since the state before, and not because writeback came further (bool)."""
-        table, block_size = self.states.table, self.history.fs.superblock.block_size
-        size, blocks = np.roll(table.size, 1), np.roll(table.blocks, 1)
-        grew = self.has_predecessor & (table.size > size) & (size > 0)
-        written: Bools = grew & ((size % block_size != 0) | (table.blocks == blocks))
-        return written
 
     @cached_property
     def written_once(self) -> Bools:
@@ -218,9 +202,13 @@ class WriteHistory:
         Args:
             instances: those that matter.
         """
-        return self._last_marked_row(
-            self.overwritten_in_place(instances) | self._older_than_journal
+        # First states of instances that began before the journal, and were written to since.
+        table = self.states.table
+        dated = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime <= self._journal_start_time)
+        older: Bools = (
+            ~self.has_predecessor & dated & (table.mtime != table.crtime) & ~self.written_once
         )
+        return self._last_marked_row(self.overwritten_in_place(instances) | older)
 
     @cached_property
     def rewritten_before_first_state(self) -> Rows:
@@ -239,16 +227,6 @@ class WriteHistory:
         return self._last_marked_row(
             ~self.has_predecessor & known & again & by_extents & (table.blocks > 0)
         )
-
-    @cached_property
-    def _older_than_journal(self) -> Bools:
-        """First states of instances that began before the journal, and were written to since."""
-        table = self.states.table
-        dated = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime <= self._journal_start_time)
-        older: Bools = (
-            ~self.has_predecessor & dated & (table.mtime != table.crtime) & ~self.written_once
-        )
-        return older
 
     @property
     def _journal_start_time(self) -> int:

@@ -83,12 +83,26 @@ def rebuild_extent_maps(
     file, rooted = group_by_file(space, nodes, found.seed)
     seed = np.full(int(file.max()) + 1 if len(file) else 0, NO_SEED)
     seed[file] = found.seed
-    number, generation = _owner_inodes(space, owners, seed, file, rooted)
+    number, generation = owners.inodes_of(seed)
+    known = np.flatnonzero(rooted)
+    number[file[known]] = rooted[known]
+    generation[file[known]] = space.fs.inode_table(rooted[known]).generation
     damaged = np.zeros(len(seed), bool)
     rank = _node_ranks(nodes, file, found.in_journal, damaged)
     order = np.where(found.in_journal, tids_of_untagged(space.log, found.block), 0)
     kept = _select_leaves(nodes, file, rank, order, damaged)
-    runs = _content_runs(nodes, file, kept)
+    used = np.flatnonzero(kept[nodes.node])
+    owner = file[nodes.node[used]]
+    used = used[np.lexsort((nodes.logical[used], owner))]
+    runs = merge_adjacent(
+        Runs(
+            file[nodes.node[used]],
+            nodes.logical[used],
+            nodes.length[used],
+            nodes.physical[used],
+            nodes.unwritten[used],
+        )
+    )
     room = extents.capacity(owners.superblock.block_size)
     damaged |= (
         (seed == NO_SEED) & (number == 0) & _is_open_ended(nodes, file, runs, len(seed), room)
@@ -104,17 +118,6 @@ def rebuild_extent_maps(
     )  # fmt: skip
 
 
-def _owner_inodes(
-    space: UnallocatedSpace, owners: SeedIndex, seed: Int64s, file: Int64s, rooted: Int64s
-) -> tuple[Int64s, Int64s]:
-    """(number, generation) of each file's inode, by its seed or by its remaining root."""
-    number, generation = owners.inodes_of(seed)
-    known = np.flatnonzero(rooted)
-    number[file[known]] = rooted[known]
-    generation[file[known]] = space.fs.inode_table(rooted[known]).generation
-    return number, generation
-
-
 def _is_open_ended(nodes: ExtentNodes, file: Int64s, runs: Runs, files: int, room: int) -> Bools:
     """Per file (bool): its start is missing, or its last leaf is full, so more may follow."""
     unsure: Bools = np.bincount(runs.owner[runs.logical == 0], minlength=files) == 0
@@ -123,22 +126,6 @@ def _is_open_ended(nodes: ExtentNodes, file: Int64s, runs: Runs, files: int, roo
     held = np.bincount(nodes.node, minlength=len(file))
     unsure[file[last]] |= held[last] == room
     return unsure
-
-
-def _content_runs(nodes: ExtentNodes, file: Int64s, kept: Bools) -> Runs:
-    """The content that the kept leaves map."""
-    used = np.flatnonzero(kept[nodes.node])
-    owner = file[nodes.node[used]]
-    used = used[np.lexsort((nodes.logical[used], owner))]
-    return merge_adjacent(
-        Runs(
-            file[nodes.node[used]],
-            nodes.logical[used],
-            nodes.length[used],
-            nodes.physical[used],
-            nodes.unwritten[used],
-        )
-    )
 
 
 def _node_ranks(nodes: ExtentNodes, file: Int64s, in_log: Bools, damaged: Bools) -> Int64s:

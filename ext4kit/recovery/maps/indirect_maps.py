@@ -104,7 +104,10 @@ def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Int64s) -> Indire
     """
     nodes = _limit(space, np.unique(candidates))
     level, pointers, nodes = _classify_levels(space, nodes)
-    parent = _parent_rows(nodes, level, pointers)
+    parent = np.full(len(nodes), -1)
+    at = SortedIndex(nodes).rows(pointers.block)
+    below = (at != NO_ROW) & (level[pointers.node] == level[at] + 1)
+    parent[at[below]] = pointers.node[below]
     head, base = _find_heads(space, nodes, level, parent, pointers)
     return _assemble(space, nodes, level, parent, head, base, pointers)
 
@@ -124,17 +127,6 @@ def _limit(space: UnallocatedSpace, nodes: Int64s) -> Int64s:
     return nodes
 
 
-def _read_pointers(space: UnallocatedSpace, nodes: Int64s) -> _PointerTable:
-    parts = [(*[np.zeros(0, np.int64)] * 3,)]
-    for at in range(0, len(nodes), _AT_ONCE):
-        data, _ = space.fs.fetch(nodes[at : at + _AT_ONCE])
-        words = data.view("<u4")
-        row, slot = np.nonzero(words)
-        parts.append((row + at, slot, words[row, slot].astype(np.int64)))
-    node, slot, block = map(np.concatenate, zip(*parts, strict=True))
-    return _PointerTable.of(node, slot, block, len(nodes))
-
-
 def _classify_levels(
     space: UnallocatedSpace, nodes: Int64s
 ) -> tuple[Int64s, _PointerTable, Int64s]:
@@ -143,7 +135,14 @@ def _classify_levels(
     Level 1 points at content. Content can look like pointers: a candidate that another
     one of level 1 points at is content.
     """
-    pointers = _read_pointers(space, nodes)
+    parts = [(*[np.zeros(0, np.int64)] * 3,)]
+    for begin in range(0, len(nodes), _AT_ONCE):
+        data, _ = space.fs.fetch(nodes[begin : begin + _AT_ONCE])
+        words = data.view("<u4")
+        row, slot = np.nonzero(words)
+        parts.append((row + begin, slot, words[row, slot].astype(np.int64)))
+    node, slot, block = map(np.concatenate, zip(*parts, strict=True))
+    pointers = _PointerTable.of(node, slot, block, len(nodes))
     kept = _is_plausible(space, nodes, pointers)
     nodes, pointers = nodes[kept], pointers.take(kept)
     held = np.bincount(pointers.node, minlength=len(nodes))
@@ -176,20 +175,20 @@ def _is_plausible(space: UnallocatedSpace, nodes: Int64s, pointers: _PointerTabl
     return found
 
 
-def _parent_rows(nodes: Int64s, level: Int64s, pointers: _PointerTable) -> Int64s:
-    """Per node: its parent, -1 for none."""
-    parent = np.full(len(nodes), -1)
-    at = SortedIndex(nodes).rows(pointers.block)
-    below = (at != NO_ROW) & (level[pointers.node] == level[at] + 1)
-    parent[at[below]] = pointers.node[below]
-    return parent
-
-
 def _find_heads(
     space: UnallocatedSpace, nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable
 ) -> tuple[Int64s, Int64s]:
     """(first root of the file of each root, first of the 12 direct blocks or -1)."""
-    first, last = _content_bounds(nodes, level, parent, pointers)
+    first, last = np.full((2, len(nodes)), -1)
+    ones = np.flatnonzero(level == 1)
+    starts = pointers.slot[pointers.first[ones]] == 0
+    first[ones] = np.where(starts, pointers.block[pointers.first[ones]], -1)
+    last[ones] = pointers.block[pointers.last[ones]]
+    for deep in range(2, _LEVELS + 1):
+        for edge, column in ((pointers.first, first), (pointers.last, last)):
+            above = np.flatnonzero(level == deep)
+            child = SortedIndex(nodes).rows(pointers.block[edge[above]])
+            column[above] = values_at(column, child)
     file = np.arange(len(nodes))
     if not len(nodes):
         return file, first
@@ -237,23 +236,6 @@ def _direct_block_pattern(nodes: Int64s, pointers: _PointerTable) -> Bools:
     return direct
 
 
-def _content_bounds(
-    nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable
-) -> tuple[Int64s, Int64s]:
-    """(first, last) block of content below each node; -1 if unknown."""
-    first, last = np.full((2, len(nodes)), -1)
-    ones = np.flatnonzero(level == 1)
-    starts = pointers.slot[pointers.first[ones]] == 0
-    first[ones] = np.where(starts, pointers.block[pointers.first[ones]], -1)
-    last[ones] = pointers.block[pointers.last[ones]]
-    for deep in range(2, _LEVELS + 1):
-        for edge, column in ((pointers.first, first), (pointers.last, last)):
-            above = np.flatnonzero(level == deep)
-            child = SortedIndex(nodes).rows(pointers.block[edge[above]])
-            column[above] = values_at(column, child)
-    return first, last
-
-
 def _assemble(
     space: UnallocatedSpace,
     nodes: Int64s,
@@ -275,7 +257,17 @@ def _assemble(
     places = [logical[node] + pointers.slot[content]]
     blocks = [pointers.block[content]]
     direct = _direct_block_pattern(nodes, pointers)[file]
-    start = _check_direct_blocks(space, base[file], direct, pointers.block, nodes)
+    start = base[file]
+    block = start[:, None] + np.arange(DIRECT_BLOCKS)
+    others = np.isin(block, pointers.block) | np.isin(block, nodes)
+    others |= space.fs.bitmaps.blocks_in_use(block.reshape(-1)).reshape(block.shape)
+    good = (start > space.fs.superblock.first_data_block) & ~(others & direct).any(axis=1)
+    order = np.argsort(start, kind="stable")
+    crowded = np.zeros(len(start), bool)
+    crowded[order[1:]] |= np.diff(start[order]) < DIRECT_BLOCKS
+    crowded[order[:-1]] |= np.diff(start[order]) < DIRECT_BLOCKS
+    good &= ~crowded
+    start = np.where(good, start, -1)
     row, position = _nonzero_direct_blocks(space, start, direct)
     rows, places = [*rows, row], [*places, position]
     blocks.append(start[row] + position)
@@ -305,22 +297,6 @@ def _first_logical(
         skip = pointers.slot[below] * per_block ** (deep - 1)
         logical[at[below]] = logical[pointers.node[below]] + skip
     return logical
-
-
-def _check_direct_blocks(
-    space: UnallocatedSpace, start: Int64s, direct: Bools, content: Int64s, nodes: Int64s
-) -> Int64s:
-    """`start` if the direct blocks there are unallocated and of no other file, else -1."""
-    block = start[:, None] + np.arange(DIRECT_BLOCKS)
-    others = np.isin(block, content) | np.isin(block, nodes)
-    others |= space.fs.bitmaps.blocks_in_use(block.reshape(-1)).reshape(block.shape)
-    good = (start > space.fs.superblock.first_data_block) & ~(others & direct).any(axis=1)
-    order = np.argsort(start, kind="stable")
-    crowded = np.zeros(len(start), bool)
-    crowded[order[1:]] |= np.diff(start[order]) < DIRECT_BLOCKS
-    crowded[order[:-1]] |= np.diff(start[order]) < DIRECT_BLOCKS
-    good &= ~crowded
-    return np.where(good, start, -1)
 
 
 def _nonzero_direct_blocks(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ext4kit.arrays.grouping import rank_within, starts_group
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags, InodeTable
@@ -58,7 +58,12 @@ def order_by_extent_starts(runs: Runs, starts: Int64s, count: Int64s) -> tuple[R
     file, slot = np.nonzero(np.arange(SLOTS - 1)[None, :] < count[:, None] - 1)
     length = step[file, slot]
     mine, known = (_with_rank(*part) for part in ((runs.owner, runs.length), (file, length)))
-    place, taken = _find_rows(mine, known)
+    both, back = np.unique(np.concatenate([mine, known]), axis=0, return_inverse=True)
+    place = np.full(len(both), -1)
+    back = back.reshape(-1)
+    place[back[: len(mine)]] = np.arange(len(mine))
+    place = place[back[len(mine) :]]
+    taken = place >= 0
     logical = np.full(len(runs), -1)
     logical[place[taken]] = starts[file[taken], slot[taken]]
     fits = (np.bincount(runs.owner, minlength=files) == count) & (count > 1)
@@ -85,13 +90,3 @@ def _with_rank(owner: Int64s, length: Int64s) -> Int64s:
     rank = np.empty(len(order), np.int64)
     rank[order] = rank_within(starts_group(owner[order], length[order]))
     return np.stack([owner, length, rank], axis=1)
-
-
-def _find_rows(rows: Int64s, wanted: Int64s) -> tuple[Rows, Bools]:
-    """(index in `rows` of each wanted row, bool: it is there); all rows differ."""
-    both, back = np.unique(np.concatenate([rows, wanted]), axis=0, return_inverse=True)
-    place = np.full(len(both), -1)
-    back = back.reshape(-1)
-    place[back[: len(rows)]] = np.arange(len(rows))
-    found = place[back[len(rows) :]]
-    return found, found >= 0
