@@ -5,14 +5,14 @@ Only a few cache lines of each block are read. A block is read completely only i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s, UInt16s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt8s, UInt16s
 from ext4kit.filetypes.signatures import match_signatures
 from ext4kit.unallocated.space import BlockBatch
 
@@ -96,8 +96,18 @@ def feature_scanner(batch: BlockBatch) -> BlockFeatures | None:
     blocks, data = batch.blocks, batch.data
     if len(filled) < len(tail):
         blocks, tail = blocks[filled], tail[filled]
-    kind = _apply_rows(match_signatures, data, filled)
-    text, dense = _text_and_density(data, filled, tail)
+    found = match_signatures(data)
+    kind = found if len(filled) == len(data) else found[filled]
+    size = data.shape[1]
+    odd, zeros = np.zeros(len(filled), bool), np.zeros(len(filled), np.int64)
+    for at in (0, size // 2, size - _SAMPLE):
+        sample = data[:, at : at + _SAMPLE]
+        sample = sample if len(filled) == len(data) else sample[filled]
+        odd |= _UNLIKE_TEXT[sample].any(axis=1)
+        in_tail = np.clip(at + _SAMPLE - (size - tail), 0, _SAMPLE)
+        zeros += (sample == 0).sum(axis=1) - in_tail
+    text = ~odd & (zeros == 0)  # no control characters, and no zeros before the tail
+    dense = ~text & (zeros <= _FEW_ZEROS)
     runs = Intervals.of_numbers(blocks)
     event = (tail > 0) | (kind > 0) | (np.diff(blocks, prepend=-2) != 1)
     event[1:] |= text[1:] != text[:-1]
@@ -110,12 +120,6 @@ def feature_scanner(batch: BlockBatch) -> BlockFeatures | None:
         text[event],
         dense[event],
     )
-
-
-def _apply_rows(function: Callable[[Bytes2D], UInt8s], data: Bytes2D, rows: Rows) -> UInt8s:
-    """`function` applied to the selected rows only."""
-    found = function(data)
-    return found if len(rows) == len(data) else found[rows]
 
 
 def _zero_tails(data: Bytes2D) -> Int64s:
@@ -138,20 +142,3 @@ def _full_block_zero_tails(data: Bytes2D) -> Int64s:
     zeros = size - (last + 1) * 8 + inner
     found: Int64s = np.where(words[row, last], zeros, size)
     return found
-
-
-def _text_and_density(data: Bytes2D, rows: Rows, tail: Int64s) -> tuple[Bools, Bools]:
-    """(looks like text, is dense) of each block, from samples.
-
-    Text has no control characters, and no zeros before the tail.
-    """
-    size = data.shape[1]
-    odd, zeros = np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)
-    for at in (0, size // 2, size - _SAMPLE):
-        sample = data[:, at : at + _SAMPLE]
-        sample = sample if len(rows) == len(data) else sample[rows]
-        odd |= _UNLIKE_TEXT[sample].any(axis=1)
-        in_tail = np.clip(at + _SAMPLE - (size - tail), 0, _SAMPLE)
-        zeros += (sample == 0).sum(axis=1) - in_tail
-    text = ~odd & (zeros == 0)
-    return text, ~text & (zeros <= _FEW_ZEROS)

@@ -124,7 +124,13 @@ def split_remaining(
         taken_count: int64, their lengths.
         block_size: bytes.
     """
-    start, length = _split_at_borders(area, index.start, index.length)
+    # the runs of data, cut where they cross a break
+    start, edges, ends = index.start, np.unique(area.limit), index.start + index.length
+    row = np.searchsorted(start, edges, side="right") - 1
+    inside = (row >= 0) & (edges > np.append(start, 0)[row]) & (edges < np.append(ends, 0)[row])
+    start = np.sort(np.concatenate([start, edges[inside]]))
+    length = np.sort(np.concatenate([ends, edges[inside]])) - start
+    start, length = start[length > 0], length[length > 0]
     left = Intervals(start, length).subtract(Intervals(taken, taken_count))
     start, length = left.start, left.length
     last = _final_blocks(index, start, length)
@@ -133,22 +139,6 @@ def split_remaining(
     before = np.concatenate([[-1], ends[:-1]]) if len(ends) else ends
     first = np.maximum(start[row], before)
     return _describe(index, area, first, ends - first, block_size)
-
-
-def _split_at_borders(area: CarvingArea, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
-    """Runs of positions, cut where they cross a break."""
-    edges = np.unique(area.limit)
-    start, length = _split_at(start, length, edges)
-    return start[length > 0], length[length > 0]
-
-
-def _split_at(start: Int64s, length: Int64s, edges: Int64s) -> tuple[Int64s, Int64s]:
-    ends = start + length
-    row = np.searchsorted(start, edges, side="right") - 1
-    inside = (row >= 0) & (edges > np.append(start, 0)[row]) & (edges < np.append(ends, 0)[row])
-    begins = np.sort(np.concatenate([start, edges[inside]]))
-    stops = np.sort(np.concatenate([ends, edges[inside]]))
-    return begins, stops - begins
 
 
 def _final_blocks(index: FeatureIndex, start: Int64s, length: Int64s) -> Int64s:

@@ -130,7 +130,7 @@ def _blocks_of(start: Int64s, count: Int64s, area: CarvingArea) -> tuple[Rows, I
 
 def _join_runs(files: list[AssembledFile], measuring: FormatSizer) -> CarvedFiles:
     """Files of several runs as carved files, trimmed to their size."""
-    area, index = measuring.ground, measuring.events
+    area, index = measuring.area, measuring.index
     table = np.array([run for file in files for run in file.runs], np.int64).reshape(-1, 2)
     owner = np.repeat(np.arange(len(files)), [len(file.runs) for file in files])
     count = np.bincount(owner, table[:, 1], len(files)).astype(np.int64)

@@ -43,7 +43,7 @@ def attach_preceding_blocks(
         leading: True where the body begins directly after the first twelve blocks.
         measuring: holds the carving area and its features.
     """
-    area, index = measuring.ground, measuring.events
+    area, index = measuring.area, measuring.index
     if not bodies:
         return [], []
     first = np.array([body[0][0] for body in bodies], np.int64)
@@ -60,22 +60,17 @@ def attach_preceding_blocks(
         )
         for body in bodies
     ]
-    inner = _file_ends_in_bodies(index, bodies)
+    owner = np.repeat(np.arange(len(bodies)), [len(body) for body in bodies])
+    table = np.array([run for body in bodies for run in body], np.int64)
+    stop = table.sum(axis=1) - ends_group(owner)
+    ends = _count_file_ends(index, table[:, 0], stop)
+    inner = np.bincount(owner, ends, len(bodies)).astype(np.int64)
     doubtful = (_count_file_ends(index, start, first) > 0) | (inner >= _MANY_ENDS)
     for row in np.flatnonzero(near & (doubtful | ~fresh)).tolist():
         near[row] = measuring.size_in_runs(whole[row].runs)
     whole = [file for file, good in zip(whole, near.tolist(), strict=True) if good]
     remaining = np.flatnonzero(~near & (inner == 0)).tolist()
     return whole, [bodies[row] for row in remaining]
-
-
-def _file_ends_in_bodies(index: FeatureIndex, bodies: list[PositionRuns]) -> Int64s:
-    """int64: number of files that seem to end before the last block of each body."""
-    owner = np.repeat(np.arange(len(bodies)), [len(body) for body in bodies])
-    table = np.array([run for body in bodies for run in body], np.int64)
-    stop = table.sum(axis=1) - ends_group(owner)
-    ends = _count_file_ends(index, table[:, 0], stop)
-    return np.bincount(owner, ends, len(bodies)).astype(np.int64)
 
 
 def _count_file_ends(index: FeatureIndex, start: Int64s, stop: Int64s) -> Int64s:

@@ -34,15 +34,15 @@ class FormatSizer:
 
     Args:
         reader: the blocks as they are on disk.
-        ground: positions of usable blocks.
-        events: features by position.
+        area: positions of usable blocks.
+        index: features by position.
         budget: limit for reads and decompression.
     """
 
     def __init__(
         self, reader: BlockReader, area: CarvingArea, index: FeatureIndex, budget: Budget
     ) -> None:
-        self.reader, self.ground, self.events, self.budget = reader, area, index, budget
+        self.reader, self.area, self.index, self.budget = reader, area, index, budget
         self.rows: list[tuple[int, int, int, int, int, bool]] = []
         self.starts: Int64s = np.zeros(0, np.int64)  # of files with a signature, ascending
 
@@ -53,14 +53,14 @@ class FormatSizer:
             taken: int64, first positions of unavailable runs, ascending.
             taken_count: int64, their lengths.
         """
-        index = self.events
+        index = self.index
         wanted = np.flatnonzero(_MEASURED[index.kind])
         places = index.position[wanted]
-        fresh = index.at_boundary(places, self.ground)
+        fresh = index.at_boundary(places, self.area)
         self.starts = places[fresh & ~_SHORT[index.kind[wanted]]]
-        limit = self.ground.contiguous_end(places)
+        limit = self.area.contiguous_end(places)
         following = np.searchsorted(taken, places, side="right")
-        limit = np.minimum(limit, np.append(taken, self.ground.size)[following])
+        limit = np.minimum(limit, np.append(taken, self.area.size)[following])
         hidden = (taken + taken_count)[following - 1] > places if len(taken) else following > 0
         wanted_kinds = index.kind[wanted]
         end = 0
@@ -86,9 +86,9 @@ class FormatSizer:
         Returns:
             Bytes; 0 if the format gives no size or one that does not fit.
         """
-        row, is_event = self.events.at_positions(np.array([runs[0][0]]))
-        kind = int(self.events.kind[row[0]]) if is_event[0] else 0
-        blocks = [run for first, count in runs for run in self.ground.runs_of(first, count)]
+        row, is_event = self.index.at_positions(np.array([runs[0][0]]))
+        kind = int(self.index.kind[row[0]]) if is_event[0] else 0
+        blocks = [run for first, count in runs for run in self.area.runs_of(first, count)]
         return _size_in_blocks(self.reader, blocks, kind, self.budget)
 
     def _size_at(self, at: int, kind: int, fresh: bool, stop: int) -> int | None:
@@ -97,11 +97,15 @@ class FormatSizer:
             return None
         window = ContentReader(
             self.reader,
-            lambda first, count: self.ground.runs_of(at + first, count),
+            lambda first, count: self.area.runs_of(at + first, count),
             stop - at,
             self.budget,
         )
-        window.reach = self._search_limit(at) * window.block_size
+        # Few blocks inside a file look like the start of another one. Without this limit a file
+        # whose end is missing would be searched for across the whole disk.
+        row = int(np.searchsorted(self.starts, at)) + _MOST_STARTS_INSIDE
+        far = int(self.starts[row]) if row < len(self.starts) else self.area.size
+        window.reach = max(far - at, _REACH_AT_LEAST // self.reader.block_size) * window.block_size
         stated = LENGTHS[SIGNATURE_NAMES[kind]](window)
         if stated is None or not 0 < stated.size <= window.size:
             return None
@@ -111,16 +115,6 @@ class FormatSizer:
         count = -(-size // window.block_size)
         self.rows.append((at, count, size, kind, how, fresh))
         return at + count
-
-    def _search_limit(self, at: int) -> int:
-        """Number of blocks from `at` on in which a file that starts there may end.
-
-        Few blocks inside a file look like the start of another file. Without this limit a file
-        whose end is missing would be searched for across the whole disk.
-        """
-        row = int(np.searchsorted(self.starts, at)) + _MOST_STARTS_INSIDE
-        far = int(self.starts[row]) if row < len(self.starts) else self.ground.size
-        return max(far - at, _REACH_AT_LEAST // self.reader.block_size)
 
     def _starts_inside(self, at: int, last: int) -> bool:
         """Whether another file with a known signature starts after `at`, up to `last`."""
@@ -139,7 +133,7 @@ class FormatSizer:
                 EndEvidence.FORMAT_END if stated.proven else EndEvidence.FORMAT_LENGTH,
             )
         for place in (last, last + 1):
-            tail = int(self.events.zero_tails(np.array([place]))[0])
+            tail = int(self.index.zero_tails(np.array([place]))[0])
             size = (place - at + 1) * block - tail
             if tail and size <= window.size and not self._starts_inside(at, place):
                 return size, EndEvidence.FORMAT_LENGTH_PLUS

@@ -80,25 +80,16 @@ class DirectoryBlockHistory:
 
     Args:
         history: must hold every state of each directory.
+
+    Attributes:
+        directory_states: rows of the states of directories that describe content.
     """
 
     def __init__(self, history: History) -> None:
-        self.history = history
-
-    # -- owners ---------------------------------------------------------------------------
-
-    @cached_property
-    def directory_states(self) -> Rows:
-        """Rows of the states of directories that describe content."""
-        states = self.history.states
-        return np.flatnonzero(states.table.is_dir & states.describes_content)
-
-    @cached_property
-    def _block_owners(self) -> tuple[Int64s, Int64s, Int64s]:
-        """(block, tid, instance) of every block of a known directory, sorted by block and tid."""
-        rows = self.directory_states
-        states = self.history.states
-        runs = self.history.map_states(rows).runs
+        self.history, states = history, history.states
+        rows: Rows = np.flatnonzero(states.table.is_dir & states.describes_content)
+        self.directory_states = rows
+        runs = history.map_states(rows).runs
         row, position = expand(runs.length)
         owner = rows[runs.owner[row]]
         live = self._unlogged_live_blocks()
@@ -106,7 +97,10 @@ class DirectoryBlockHistory:
         tid = np.concatenate([states.tid[owner], np.full(len(live[0]), TID_ON_DISK)])
         instance = np.concatenate([states.instance[owner], live[1]])
         sort = np.lexsort((tid, block))
-        return block[sort], tid[sort], instance[sort]
+        # (block, tid, instance) of every block of a known directory
+        self._block_owners = block[sort], tid[sort], instance[sort]
+
+    # -- owners ---------------------------------------------------------------------------
 
     def _unlogged_live_blocks(self) -> tuple[Int64s, Int64s]:
         """(block, instance) of live directories without a state in the history.
@@ -223,35 +217,11 @@ class DirectoryBlockHistory:
             (instance >= 0) & (end != TID_NONE) & ~history.is_allocated[known], end, TID_ON_DISK
         )
 
-    def _period_boundaries(self) -> DirBlockVersions:
-        """Starts and ends of the ownership periods, as versions without entries."""
-        block, instance, begin, end = self._ownership_periods
-        begins, ends = begin != TID_NONE, end != TID_ON_DISK
-        edges = np.concatenate([begin[begins] - 1, end[ends]])
-        blocks, instances = (
-            np.concatenate([part[begins], part[ends]]) for part in (block, instance)
-        )
-        return DirBlockVersions(blocks, edges, instances, np.full(len(edges), SRC_EMPTY))
-
     def _created_in_journal(self, rows: Int64s) -> Bools:
         """True for each state whose inode was created after the first commit in the log."""
         return self.history.states.table.crtime[rows] > min(
             self.history.commit_times.values(), default=TID_ON_DISK
         )
-
-    def _inline_versions(self) -> DirBlockVersions:
-        """All states of directories that were inline at some time; later states end the names."""
-        states = self.history.states
-        rows = self.directory_states
-        rows = np.flatnonzero(
-            np.isin(states.instance, states.instance[rows[self._are_inline(rows)]])
-        )
-        first = rows[np.unique(states.instance[rows], return_index=True)[1]]
-        first = first[self._created_in_journal(first)]
-        tid = np.concatenate([states.tid[rows], states.tid[first] - 1])
-        source = np.concatenate([rows, np.full(len(first), SRC_EMPTY)])
-        rows = np.concatenate([rows, first])
-        return DirBlockVersions(-states.table.number[rows], tid, states.instance[rows], source)
 
     def _are_inline(self, rows: Int64s) -> Bools:
         """True for each state whose inode holds directory entries."""
@@ -272,12 +242,18 @@ class DirectoryBlockHistory:
 
     def batches(self) -> Iterator[DirBlockBatch]:
         """All versions with their entries, in batches of bounded size."""
+        block, instance, begin, end = self._ownership_periods
+        begins, ends = begin != TID_NONE, end != TID_ON_DISK
+        edges = np.concatenate([begin[begins] - 1, end[ends]])
+        blocks, instances = (
+            np.concatenate([part[begins], part[ends]]) for part in (block, instance)
+        )
         parts = [
             self._journal_versions(),
             self._unallocated_versions(),
             self._pre_fast_commit_versions(),
             self._allocated_versions(),
-            self._period_boundaries(),
+            DirBlockVersions(blocks, edges, instances, np.full(len(edges), SRC_EMPTY)),
         ]
         versions = DirBlockVersions.concat(parts)
         versions = versions.take(np.lexsort((versions.tid, versions.block)))
@@ -308,7 +284,18 @@ class DirectoryBlockHistory:
         )
         stands = readable & (piece.tid == TID_ON_DISK)
         if fs.superblock.has_metadata_checksums:
-            self._verify_checksums(piece, data, readable)
+            history = self.history
+            rows = np.flatnonzero(readable & (piece.directory >= 0))
+            rows = rows[~history.epochs.had_no_checksums(self._written(piece.take(rows)))]
+            instance = piece.directory[rows]
+            fits = np.zeros(len(rows), bool)
+            for then in history.epochs.superblocks:
+                rest = np.flatnonzero(~fits)
+                seeds = inode_seeds(
+                    then, history.number[instance[rest]], history.generation[instance[rest]]
+                )
+                fits[rest] = blocks_checksums_ok(seeds.astype(np.int64), data, rows[rest])
+            readable[rows] = fits
         entries, broken = parse_entries(data, fs.has_file_types)
         sound = readable & (broken < 0)
         # Removed entries can remain in htree blocks, which were leaves before.
@@ -316,21 +303,6 @@ class DirectoryBlockHistory:
         # Unreadable versions are kept without entries: they end earlier names.
         data[~sound & ~(stands & few & (broken < 0))] = 0
         return data, entries.take(sound[entries.block])
-
-    def _verify_checksums(self, piece: DirBlockVersions, data: Bytes2D, readable: Bools) -> None:
-        """Clear `readable` where no checksum seed of the directory matches the block's tail."""
-        history = self.history
-        rows = np.flatnonzero(readable & (piece.directory >= 0))
-        rows = rows[~history.epochs.had_no_checksums(self._written(piece.take(rows)))]
-        instance = piece.directory[rows]
-        fits = np.zeros(len(rows), bool)
-        for then in history.epochs.superblocks:
-            rest = np.flatnonzero(~fits)
-            seeds = inode_seeds(
-                then, history.number[instance[rest]], history.generation[instance[rest]]
-            )
-            fits[rest] = blocks_checksums_ok(seeds.astype(np.int64), data, rows[rest])
-        readable[rows] = fits
 
     def _written(self, versions: DirBlockVersions) -> Int64s:
         """Tid of each version; for a freed block the tid of the owner's last state with content."""
@@ -343,7 +315,17 @@ class DirectoryBlockHistory:
         if Incompat.INLINE_DATA not in self.history.fs.superblock.features:
             return
         table, typed = self.history.states.table, self.history.fs.has_file_types
-        versions = self._inline_versions()
+        states = self.history.states
+        rows = self.directory_states
+        rows = np.flatnonzero(
+            np.isin(states.instance, states.instance[rows[self._are_inline(rows)]])
+        )
+        first = rows[np.unique(states.instance[rows], return_index=True)[1]]
+        first = first[self._created_in_journal(first)]
+        tid = np.concatenate([states.tid[rows], states.tid[first] - 1])
+        source = np.concatenate([rows, np.full(len(first), SRC_EMPTY)])
+        rows = np.concatenate([rows, first])
+        versions = DirBlockVersions(-states.table.number[rows], tid, states.instance[rows], source)
         versions = versions.take(np.lexsort((versions.tid, versions.block)))
         data = table.i_block[versions.source]
         data[~self._are_inline(versions.source)] = 0

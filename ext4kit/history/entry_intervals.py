@@ -139,7 +139,32 @@ class _SpanJoiner:
 
     def add(self, piece: DirBlockBatch, entries: EntryTable) -> EntryIntervals:
         """The intervals that end within a batch."""
-        spans = _spans_in_batch(piece, entries)
+        versions = piece.own_versions
+        key = _hash_names(piece.data, entries)
+        block, directory = versions.block[entries.block], versions.directory[entries.block]
+        sort = np.lexsort((entries.block, directory, key, entries.inode, block))
+        entries, key = entries.take(sort), key[sort]
+        block, directory = block[sort], directory[sort]
+        follows = (
+            (block[1:] == block[:-1])
+            & (entries.inode[1:] == entries.inode[:-1])
+            & (key[1:] == key[:-1])
+            & (directory[1:] == directory[:-1])
+            & (entries.file_type[1:] == entries.file_type[:-1])
+            & (entries.block[1:] == entries.block[:-1] + 1)
+        )
+        start = np.concatenate([[0], np.flatnonzero(~follows) + 1])[: len(block)]
+        last = np.append(start[1:], len(block))[: len(start)] - 1
+        spans = _VersionSpans(
+            entries.block[start] + piece.start,
+            entries.block[last] + piece.start,
+            entries.offset[last],
+            entries.inode[start],
+            directory[start],
+            key[start],
+            entries.file_type[start],
+            entries.take(start).names(piece.data),
+        )
         if piece.repeats_last and self._open is not None:
             again = np.flatnonzero(spans.first == piece.start)
             spans.first[again] = self._open.first
@@ -152,39 +177,6 @@ class _SpanJoiner:
         held = (spans.last == end - 1) & bool(goes_on)
         self._open = spans.take(np.flatnonzero(held))
         return _to_intervals(piece.versions, spans.take(np.flatnonzero(~held)))
-
-
-def _spans_in_batch(piece: DirBlockBatch, entries: EntryTable) -> _VersionSpans:
-    """The intervals within one batch, sorted by (block, inode, key, directory).
-
-    A change of the file type starts a new interval: number and name were reused.
-    """
-    versions = piece.own_versions
-    key = _hash_names(piece.data, entries)
-    block, directory = versions.block[entries.block], versions.directory[entries.block]
-    sort = np.lexsort((entries.block, directory, key, entries.inode, block))
-    entries, key = entries.take(sort), key[sort]
-    block, directory = block[sort], directory[sort]
-    follows = (
-        (block[1:] == block[:-1])
-        & (entries.inode[1:] == entries.inode[:-1])
-        & (key[1:] == key[:-1])
-        & (directory[1:] == directory[:-1])
-        & (entries.file_type[1:] == entries.file_type[:-1])
-        & (entries.block[1:] == entries.block[:-1] + 1)
-    )
-    start = np.concatenate([[0], np.flatnonzero(~follows) + 1])[: len(block)]
-    last = np.append(start[1:], len(block))[: len(start)] - 1
-    return _VersionSpans(
-        entries.block[start] + piece.start,
-        entries.block[last] + piece.start,
-        entries.offset[last],
-        entries.inode[start],
-        directory[start],
-        key[start],
-        entries.file_type[start],
-        entries.take(start).names(piece.data),
-    )
 
 
 def _to_intervals(versions: DirBlockVersions, spans: _VersionSpans) -> EntryIntervals:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.lookup import AsOfIndex, values_at
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
 from ext4kit.filesystem.filesystem import ROOT
@@ -165,8 +165,13 @@ class History:
 
     def read_inode_states(self) -> InodeStates:
         """All states of the history, sorted by instance and tid."""
-        logged, tid = self._journal_states()
-        tables, tids = [logged], [tid]
+        superblock, none = self.fs.superblock, np.zeros(0, np.int64)
+        nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
+        tables, tids = [nothing], [none]
+        for versions in inode_version_batches(self.fs, self.copies) if self.copies else ():
+            table, tid = self._changing_states(versions)
+            tables.append(table)
+            tids.append(tid)
         for at, table in [
             (TID_PRE_FAST_COMMIT, self._pre_fast_commit_states()),
             *self._intermediate_states(),
@@ -205,18 +210,8 @@ class History:
         wider.states = _sorted_by_instance(table, tid, untagged)
         return wider
 
-    def _journal_states(self) -> tuple[InodeTable, Int64s]:
-        """(states, tids) of valid inodes in the log, without stable inodes."""
-        superblock, none = self.fs.superblock, np.zeros(0, np.int64)
-        nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
-        parts = [(nothing, none)]
-        if self.copies is not None:
-            parts += map(self._changing_states, inode_version_batches(self.fs, self.copies))
-        tables, tids = zip(*parts, strict=True)
-        return InodeTable.concat(list(tables)), np.concatenate(tids)
-
     def _changing_states(self, versions: InodeVersions) -> tuple[InodeTable, Int64s]:
-        """(states, tids) of one batch of the log."""
+        """(states, tids) of valid inodes in a batch of the log, without stable inodes."""
         superblock = self.fs.superblock
         table = parse_inodes(versions.rows, versions.number, superblock)
         ordinary = is_user_inode(self.fs, table)
@@ -426,7 +421,7 @@ class History:
         An inode with an entry in the tree counts as allocated even if its bitmap bit is clear: a
         bitmap can be damaged or cleared by hand. So does one whose deletion cannot be verified.
         """
-        last = np.append(self._first[1:], len(self.states))[: self.instance_count] - 1
+        last = self.last_rows
         linked = (self.states.tid[last] == TID_ON_DISK) & self.states.is_linked[last]
         used = self.fs.bitmaps.inodes_in_use(self.number)
         if self._damaged_replay_start < TID_ON_DISK:  # the bitmap can be older than the inode
@@ -492,9 +487,8 @@ class History:
     @cached_property
     def last_rows(self) -> Rows:
         """Row of the last state of each instance."""
-        return (
-            np.searchsorted(self.states.instance, np.arange(self.instance_count), side="right") - 1
-        )
+        every = np.arange(self.instance_count)
+        return np.searchsorted(self.states.instance, every, side="right") - 1
 
     @cached_property
     def last_content_row(self) -> Rows:
@@ -553,17 +547,18 @@ class History:
             mapped,
             self.fs.superblock.blocks_count,
             self.fs.superblock.block_size,
-            lambda blocks, owner: self._fetch_tree_blocks(blocks, rows[owner], at[owner]),
+            partial(self._fetch_tree_blocks, rows, at),
             self.fs.blocks.blocks_count,
         )
 
-    def _fetch_tree_blocks(self, blocks: Int64s, rows: Int64s, at: Int64s) -> tuple[Bytes2D, Bools]:
+    def _fetch_tree_blocks(
+        self, rows: Int64s, at: Int64s, blocks: Int64s, owner: Rows
+    ) -> tuple[Bytes2D, Bools]:
         """Tree blocks as of `at`; a block from the disk needs the checksum of its owner."""
-        copies = (
-            np.full(len(blocks), -1)
-            if self.copies is None
-            else self.copies.newest_copies(blocks, at)
-        )
+        rows, at = rows[owner], at[owner]
+        copies = np.full(len(blocks), NO_ROW)
+        if self.copies is not None:
+            copies = self.copies.newest_copies(blocks, at)
         logged = copies >= 0
         data, readable = self.fetch_in_place(blocks, at)
         if logged.any():
@@ -571,7 +566,18 @@ class History:
             data[logged] = self.log.read_copies(copies[logged])
             readable[logged] = True
         if self.fs.superblock.has_metadata_checksums:
-            self._verify_tree_blocks(data, readable, rows, logged)
+            table = self.states.table
+            by_extents = (table.flags[rows] & int(InodeFlags.EXTENTS)) != 0
+            superblocks = self.epochs.superblocks
+            plain = self.epochs.had_no_checksums(self.states.tid[rows])
+            for place in np.flatnonzero(readable & ~logged & by_extents & ~plain).tolist():
+                row = rows[place]
+                number, generation = int(table.number[row]), int(table.generation[row])
+                node = data[place].tobytes()
+                readable[place] = any(
+                    block_checksum_ok(inode_seed(then, number, generation), node)
+                    for then in superblocks
+                )
         return data, readable
 
     def fetch_in_place(self, blocks: Int64s, at: Int64s) -> tuple[Bytes2D, Bools]:
@@ -599,22 +605,6 @@ class History:
             seed = superblock.seed if superblock.has_metadata_checksums else None
             return Epochs(superblock, (Epoch(superblock.inode_size, seed),), none, none)
         return epochs_of(self.fs, self.copies)
-
-    def _verify_tree_blocks(
-        self, data: Bytes2D, readable: Bools, rows: Int64s, logged: Bools
-    ) -> None:
-        table = self.states.table
-        by_extents = (table.flags[rows] & int(InodeFlags.EXTENTS)) != 0
-        superblocks = self.epochs.superblocks
-        plain = self.epochs.had_no_checksums(self.states.tid[rows])
-        for place in np.flatnonzero(readable & ~logged & by_extents & ~plain).tolist():
-            row = rows[place]
-            number, generation = int(table.number[row]), int(table.generation[row])
-            node = data[place].tobytes()
-            readable[place] = any(
-                block_checksum_ok(inode_seed(then, number, generation), node)
-                for then in superblocks
-            )
 
 
 def _sorted_by_instance(table: InodeTable, tid: Int64s, untagged: Bools) -> InodeStates:

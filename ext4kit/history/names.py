@@ -75,88 +75,58 @@ class NameHistory:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.blocks = DirectoryBlockHistory(history)
         self._paths: dict[tuple[int, int], bytes | None] = {}
-
-    # -- names of instances ---------------------------------------------------------------
-
-    @cached_property
-    def _inodes_to_name(self) -> Int64s:
-        """Inode numbers of deleted instances and of directories."""
-        history, states = self.history, self.history.states
-        directories = states.table.number[self.blocks.directory_states]
-        return np.union1d(history.number[~history.is_allocated], directories)
-
-    @cached_property
-    def _entry_intervals(self) -> EntryIntervals:
-        """Intervals of entries with one of these numbers, and all removed entries."""
-        return find_entry_intervals(self.blocks, self._inodes_to_name, with_slack=True)
-
-    @cached_property
-    def removed(self) -> Removed:
-        """All removed entries that were not cleared, with their instances."""
-        history, entries = self.history, distinct_slack_entries(self._entry_intervals)
-        found = entries.found
-        if not len(entries) or not len(history.states):
-            return entries
-        instance = self._instance_at(found.inode, found.removed, np.zeros(len(found), bool))
-        instance[
-            self._journal_gap_behind(found.inode, found.removed) & ~self._is_only_instance[instance]
-        ] = -1
-        was_reused, fits = (
-            self._number_was_reused(instance),
-            self._type_matches(found.file_type, instance),
-        )
-        return bind_instances(
-            history, entries, instance, was_reused, fits, self._commit_times(entries.first)
-        )
-
-    @cached_property
-    def _logged(self) -> tuple[EntryIntervals, Int64s]:
-        """Entries that were in use in some version, and the instance of each; -1 if unknown."""
-        found = self._entry_intervals
-        found = found.take(np.flatnonzero(found.last_seen != SLACK_ENTRY))
-        return found, self._attribute_to_instances(found)
-
-    @property
-    def unattributed(self) -> EntryIntervals:
-        """Entries that were in use in some version, and whose instance is unknown."""
-        found, instance = self._logged
-        return found.take(np.flatnonzero(instance < 0))
-
-    @cached_property
-    def name_table(self) -> NameTable:
-        """All names of `_inodes_to_name`, attributed to instances."""
-        (logged, instance), removed = self._logged, self.removed
-        named = np.flatnonzero(removed.bond == Bond.NAMED)
-        parts = [logged, removed.found.take(named)]
-        instance = np.append(instance, removed.instance[named])
-        return self._to_name_table(EntryIntervals.concat(parts), instance)
-
-    def _attribute_to_instances(self, found: EntryIntervals) -> Int64s:
-        """Instance of each number when its name was last seen; -1 if unknown."""
-        instance = self._instance_at(found.inode, found.last_seen, np.ones(len(found), bool))
-        is_uncertain = self._journal_gap_behind(found.inode, found.last_seen)
-        is_uncertain &= self._journal_gap_behind(found.inode, found.first_seen) | (
-            found.first_seen < 0
+        blocks = DirectoryBlockHistory(history)
+        directories = history.states.table.number[blocks.directory_states]
+        wanted = np.union1d(history.number[~history.is_allocated], directories)
+        found = find_entry_intervals(blocks, wanted, with_slack=True)
+        self.removed = self._bind_removed(found)
+        logged = found.take(np.flatnonzero(found.last_seen != SLACK_ENTRY))
+        instance = self._instance_at(logged.inode, logged.last_seen, np.ones(len(logged), bool))
+        is_uncertain = self._journal_gap_behind(logged.inode, logged.last_seen)
+        is_uncertain &= self._journal_gap_behind(logged.inode, logged.first_seen) | (
+            logged.first_seen < 0
         )
         # If transactions are missing, a freed block on disk may be newer than the start of the log.
-        ends = self.blocks.freed_tids(found.directory)
-        is_uncertain |= (found.last_seen == TID_BEFORE_LOG) & self.history.gaps.any_lost_between(
-            TID_BEFORE_LOG, ends
+        is_uncertain |= (logged.last_seen == TID_BEFORE_LOG) & self.history.gaps.any_lost_between(
+            TID_BEFORE_LOG, blocks.freed_tids(logged.directory)
         )
         instance[is_uncertain & ~self._is_only_instance[instance]] = -1
         if len(instance):
-            instance[(instance >= 0) & ~self._type_matches(found.file_type, instance)] = -1
-        return instance
+            instance[(instance >= 0) & ~self._type_matches(logged.file_type, instance)] = -1
+        self.unattributed = logged.take(np.flatnonzero(instance < 0))
+        named = np.flatnonzero(self.removed.bond == Bond.NAMED)
+        names = EntryIntervals.concat([logged, self.removed.found.take(named)])
+        instance = np.append(instance, self.removed.instance[named])
+        self.name_table = self._to_name_table(names, instance)
+        every = np.arange(history.instance_count)
+        self._row_ends: Rows = np.searchsorted(self.name_table.instance, every, side="right")
+
+    # -- names of instances ---------------------------------------------------------------
+
+    def _bind_removed(self, intervals: EntryIntervals) -> Removed:
+        """The removed entries that were not cleared, with their instances."""
+        history, entries = self.history, distinct_slack_entries(intervals)
+        found, states = entries.found, history.states
+        if not len(entries) or not len(states):
+            return entries
+        instance = self._instance_at(found.inode, found.removed, np.zeros(len(found), bool))
+        uncertain = self._journal_gap_behind(found.inode, found.removed)
+        instance[uncertain & ~self._is_only_instance[instance]] = NO_ROW
+        # The removed entries of an earlier instance of the number look the same.
+        numbers = states.table.number[history.by_inode]
+        first = np.searchsorted(numbers, history.number[instance])
+        was_reused = states.instance[history.by_inode[first]] != instance
+        fits = self._type_matches(found.file_type, instance)
+        until = self._commit_times(entries.first)
+        return bind_instances(history, entries, instance, was_reused, fits, until)
 
     def _to_name_table(self, found: EntryIntervals, instance: Int64s) -> NameTable:
         """Intervals with their instances as a `NameTable`."""
         real = np.array([name not in (b".", b"..") for name in found.name], bool)
         kept = np.flatnonzero((instance >= 0) & real & (instance != found.directory))
-        kept = np.array(
-            sorted(kept.tolist(), key=found.name.__getitem__), np.int64
-        )  # makes the order of ties stable
+        # makes the order of ties stable
+        kept = np.array(sorted(kept.tolist(), key=found.name.__getitem__), np.int64)
         last_tid, removed_tid = found.last_seen[kept], found.removed[kept]
         first, in_force_by = self._start_bounds(found.take(kept))
         rank = np.lexsort((first, last_tid, removed_tid, np.minimum(last_tid, 0), instance[kept]))
@@ -206,10 +176,12 @@ class NameHistory:
         at = self.history.rows_at(found.inode, found.first_seen)
         if not len(states):
             return found.valid_from, found.first_seen
-        start = self._first_state_with_ctime[at]
-        end = states.table.ctime[start] + self._ctime_resolution[start]
+        resolution = np.where(states.table.extra_isize >= EXTRA_CTIME, 0, NANOSECONDS - 1)
+        same = ~starts_group(states.instance, states.table.ctime) & (resolution == 0)
+        start = np.maximum.accumulate(np.where(same, 0, np.arange(len(same))))[at]
+        end = states.table.ctime[start] + resolution[start]
         is_known = (start > 0) & (states.instance[start - 1] == states.instance[start])
-        is_known &= self._ctime_resolution[start] == 0
+        is_known &= resolution[start] == 0
         changed = np.where(
             at >= 0, np.minimum(states.tid[start], found.first_seen), found.first_seen
         )
@@ -223,27 +195,6 @@ class NameHistory:
         old = (at >= 0) & ~is_known & (end < min(self.history.commit_times.values(), default=0))
         first = np.where(was_added, found.first_seen, found.valid_from)
         return first, np.where(old, TID_BEFORE_LOG, changed)
-
-    @cached_property
-    def _ctime_resolution(self) -> Int64s:
-        """Per state: resolution of its ctime, ns; 0 for nanoseconds."""
-        return np.where(self.history.states.table.extra_isize >= EXTRA_CTIME, 0, NANOSECONDS - 1)
-
-    @cached_property
-    def _first_state_with_ctime(self) -> Rows:
-        """Per state: row of the first state of the instance with the same ctime."""
-        states, ctime = self.history.states, self.history.states.table.ctime
-        new = starts_group(states.instance, ctime) | (self._ctime_resolution > 0)
-        return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
-
-    def _number_was_reused(self, instance: Int64s) -> Bools:
-        """True where the number had an earlier instance, whose removed entries look the same."""
-        history, states = self.history, self.history.states
-        numbers = states.table.number[history.by_inode]
-        first = states.instance[
-            history.by_inode[np.searchsorted(numbers, history.number[instance])]
-        ]
-        return np.asarray(first != instance)
 
     def _type_matches(self, file_types: Int64s, instance: Int64s) -> Bools:
         """True for each entry without a file type or with that of the instance."""
@@ -312,10 +263,8 @@ class NameHistory:
             return np.full(len(tids), unknown)
         known, times = self.history.transaction_starts.tids, self.history.transaction_starts.times
         at = np.searchsorted(known, TID_BEFORE_LOG)
-        keys, times = (
-            np.insert(known, at, TID_BEFORE_LOG),
-            np.insert(times, at, times.min(initial=unknown)),
-        )
+        keys = np.insert(known, at, TID_BEFORE_LOG)
+        times = np.insert(times, at, times.min(initial=unknown))
         place = np.maximum(np.searchsorted(keys, tids, side="right") - 1, 0)
         exact = keys[place] == tids
         if not known_by:
@@ -345,13 +294,6 @@ class NameHistory:
         """Inode number -> instance, for allocated instances."""
         instances = np.flatnonzero(self.history.is_allocated)
         return dict(zip(self.history.number[instances].tolist(), instances.tolist(), strict=True))
-
-    @cached_property
-    def _row_ends(self) -> Rows:
-        """Per instance: one past its last row in `name_table`."""
-        return np.searchsorted(
-            self.name_table.instance, np.arange(self.history.instance_count), side="right"
-        )
 
     def last_name_rows(self, instances: Int64s) -> Rows:
         """Row in `name_table` of the last name of each instance; -1 for none."""
@@ -401,27 +343,22 @@ class NameHistory:
             logged.tolist(), self.paths_at_removal(rows[logged], removal_tids[logged]), strict=True
         ):
             paths[at] = path
+        named = np.flatnonzero(self.removed.bond == Bond.NAMED)
+        slack, instances = self.removed.found.take(named), self.removed.instance[named].tolist()
+        in_slack = set(zip(instances, slack.directory.tolist(), slack.name, strict=True))
         times = last_ctimes(self.history)[names.instance[rows]]
-        seen = rows[logged]
-        times[logged] = np.minimum(times[logged], self._commit_times(names.last_seen[seen], True))
+        seen = self._commit_times(names.last_seen[rows[logged]], True)
+        times[logged] = np.minimum(times[logged], seen)
         found: list[DirectoryPlace | None] = []
         for row, path, time in zip(rows.tolist(), paths, times.tolist(), strict=True):
             place = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
             directory = int(names.directory[row])
-            entry = (int(names.instance[row]), directory, names.name[row])
-            if path is None and (names.last_seen[row] != SLACK_ENTRY or entry in self._slack_names):
+            entry = int(names.instance[row]), directory, names.name[row]
+            if path is None and (names.last_seen[row] != SLACK_ENTRY or entry in in_slack):
                 above = self.directory_place(directory, time)
                 place = above and DirectoryPlace(above.path + b"/" + names.name[row], above.ground)
             found.append(place)
         return found
-
-    @cached_property
-    def _slack_names(self) -> set[tuple[int, int, bytes]]:
-        """(instance, directory, name) of the removed entries that are names of instances."""
-        named = np.flatnonzero(self.removed.bond == Bond.NAMED)
-        found = self.removed.found.take(named)
-        instances = self.removed.instance[named].tolist()
-        return set(zip(instances, found.directory.tolist(), found.name, strict=True))
 
     def directory_place(self, directory: int, time: int) -> DirectoryPlace | None:
         """Path of a directory (as in `directory_path`) at a time (ns); None if unknown.
@@ -491,10 +428,9 @@ class NameHistory:
 
     def _directory_removed(self, directories: Int64s) -> Int64s:
         """Tid at which the last name of each directory was removed; TID_ON_DISK if unknown."""
-        rows = np.where(directories < 0, -1, self.last_name_rows(np.maximum(directories, 0)))
-        return np.where(
-            rows < 0, TID_ON_DISK, np.append(self.name_table.removed, TID_ON_DISK)[rows]
-        )
+        rows = self.last_name_rows(np.maximum(directories, 0))
+        removed = np.append(self.name_table.removed, TID_ON_DISK)[rows]
+        return np.where((directories < 0) | (rows < 0), TID_ON_DISK, removed)
 
     def tid_before(self, time: int) -> int:
         """Tid whose state is that just before a time (ns).
@@ -502,10 +438,8 @@ class NameHistory:
         TID_BEFORE_LOG for a time before the end of the first transaction, and if the journal
         restarted its ids. Since Linux 6.13 the times of an inode can be later than its commit.
         """
-        tids, times = (
-            self.history.transaction_starts.tids,
-            self.history.transaction_starts.times + CLOCK_RESOLUTION,
-        )
+        starts = self.history.transaction_starts
+        tids, times = starts.tids, starts.times + CLOCK_RESOLUTION
         place = int(np.searchsorted(times, time))
         if place == 0 or self.history.gaps.restarted_at != NO_RESTART:
             return TID_BEFORE_LOG
@@ -571,9 +505,8 @@ class NameHistory:
         in_force_by, last_tid = int(names.in_force_by[row]), int(names.last_seen[row])
         lost = breaks.any_lost_between(last_tid, when) or breaks.any_lost_between(when, in_force_by)
         if breaks.restarted_at <= when < TID_PRE_FAST_COMMIT and in_force_by >= 0:
-            lost |= breaks.any_lost_between(
-                in_force_by, when
-            )  # a transaction with a lower tid may be newer
+            # a transaction with a lower tid may be newer
+            lost |= breaks.any_lost_between(in_force_by, when)
         return bool(names.valid_from[row] > when or last_tid == SLACK_ENTRY or lost)
 
     def _name_row_at(self, instance: int, when: int) -> int:
@@ -586,10 +519,8 @@ class NameHistory:
         start = int(np.searchsorted(self.name_table.instance, instance))
         if start == end:
             return -1
-        first, removed_tid = (
-            self.name_table.valid_from[start:end],
-            self.name_table.removed[start:end],
-        )
+        first = self.name_table.valid_from[start:end]
+        removed_tid = self.name_table.removed[start:end]
         distance = np.maximum(np.maximum(first - when, when - removed_tid + 1), 0)
         best = np.flatnonzero(distance == distance.min())
         logged = best[self.name_table.last_seen[start:end][best] >= 0]

@@ -99,15 +99,10 @@ def bind_instances(
     result[~fits[known]] = Bond.OTHER_TYPE
     result[history.is_allocated[mine]] = Bond.IN_USE
     bond[known] = result
-    return replace(entries, instance=instance, bond=_mark_ambiguous(instance, bond))
-
-
-def _mark_ambiguous(instance: Int64s, bond: Int64s) -> Int64s:
-    """`bond`, with AMBIGUOUS where several entries name the same instance."""
     named = np.flatnonzero(bond == Bond.NAMED)
     _, place, count = np.unique(instance[named], return_inverse=True, return_counts=True)
     bond[named[count[place] > 1]] = Bond.AMBIGUOUS
-    return bond
+    return replace(entries, instance=instance, bond=bond)
 
 
 def directory_times(history: History, directory: Int64s) -> tuple[Int64s, Int64s]:

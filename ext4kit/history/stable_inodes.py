@@ -78,7 +78,11 @@ def _matches_disk(table: InodeTable, disk: InodeTable, place: Rows) -> Bools:
     """True for linked states of the instance on disk, with the same map or an empty one."""
     same: Bools = (_map_words(table.i_block) == _map_words(disk.i_block)[place]).all(axis=1)
     others = np.flatnonzero(~same)
-    same[others] = _map_is_empty(table.flags[others], table.i_block[others])
+    # True where the map has no entry, as before the first write.
+    by_extents = (table.flags[others] & int(InodeFlags.EXTENTS)) != 0
+    words = _map_words(table.i_block[others])
+    root = (words[:, 0] >> 16) | (words[:, 1] >> 16)  # eh_entries and eh_depth
+    same[others] = np.where(by_extents, root == 0, ~words.any(axis=1))
     same &= table.links_count > 0
     for logged, now in (
         (table.mode, disk.mode),
@@ -92,14 +96,6 @@ def _matches_disk(table: InodeTable, disk: InodeTable, place: Rows) -> Bools:
 def _map_words(i_block: Bytes2D) -> UInt32s:
     """Each `i_block` as 15 numbers, which compare faster than bytes."""
     return i_block.view("<u4")
-
-
-def _map_is_empty(flags: Int64s, i_block: Bytes2D) -> Bools:
-    """True where the map has no entry, as before the first write."""
-    by_extents = (flags & int(InodeFlags.EXTENTS)) != 0
-    words = _map_words(i_block)
-    root = (words[:, 0] >> 16) | (words[:, 1] >> 16)  # eh_entries and eh_depth
-    return np.where(by_extents, root == 0, ~words.any(axis=1))
 
 
 def _owned_runs(fs: FileSystem, disk: InodeTable) -> OwnedRuns:

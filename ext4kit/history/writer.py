@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.journal_gaps import UNMOUNT_STEP
 from ext4kit.journal import Log
-from ext4kit.parsers.directory import DIRENT, EntryTable, parse_entries
+from ext4kit.parsers.directory import DIRENT, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.units import NANOSECONDS
 
@@ -207,28 +207,19 @@ class _Found:
         except AccessError:  # reported when the directories are read for their entries
             return
         entries, _ = parse_entries(data, fs.has_file_types)
-        row, is_clear = _removed(data, entries)
+        last = (entries.block[:-1] != entries.block[1:]) if len(entries) else np.zeros(0, bool)
+        start = entries.offset + DIRENT.size + (entries.name_length + 3) // 4 * 4
+        row, begin, end = entries.block[:-1], start[:-1], entries.offset[1:]
+        gap = np.flatnonzero(~last & (end - begin >= SMALLEST_GAP))
+        row, begin, end = row[gap], begin[gap], end[gap]
+        used = np.zeros(data.size + 1, np.int64)
+        np.cumsum(data.reshape(-1) != 0, out=used[1:])
+        at = row * data.shape[1]
+        is_clear = used[at + end] == used[at + begin]
         changed = table.ctime[owner[row]]
         for count, some in ((self.cleared, is_clear), (self.left, ~is_clear)):
             if some.any():
                 count[:] = count[0] + some.sum(), max(count[1], int(changed[some].max()))
-
-
-def _removed(data: Bytes2D, entries: EntryTable) -> tuple[Int64s, Bools]:
-    """(row of the block, True if cleared) of each gap that a removed entry left.
-
-    Only gaps between two entries count: the space after the last one may never have held an entry,
-    or copies of live entries from the split of an htree leaf.
-    """
-    last = (entries.block[:-1] != entries.block[1:]) if len(entries) else np.zeros(0, bool)
-    start = entries.offset + DIRENT.size + (entries.name_length + 3) // 4 * 4
-    row, begin, end = entries.block[:-1], start[:-1], entries.offset[1:]
-    gap = np.flatnonzero(~last & (end - begin >= SMALLEST_GAP))
-    row, begin, end = row[gap], begin[gap], end[gap]
-    used = np.zeros(data.size + 1, np.int64)
-    np.cumsum(data.reshape(-1) != 0, out=used[1:])
-    at = row * data.shape[1]
-    return row, used[at + end] == used[at + begin]
 
 
 def _of_entries(found: _Found) -> Iterator[Sign]:

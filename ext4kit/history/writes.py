@@ -39,8 +39,8 @@ class Writes:
         none = np.zeros(0, np.int64)
         parts = [cls(none, none, none), *parts]
         names = ("written", "counted", "uncounted")
-        columns = ([getattr(part, name) for part in parts] for name in names)
-        return cls(*(np.unique(np.concatenate(column)) for column in columns))
+        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+        return cls(*map(np.unique, columns))
 
 
 def find_writes(table: InodeTable, tid: Int64s, known: Transactions) -> Writes:
@@ -56,7 +56,10 @@ def find_writes(table: InodeTable, tid: Int64s, known: Transactions) -> Writes:
     if not len(rows):
         return Writes(rows, rows, rows)
     tid, table = tid[rows], table.take(rows)
-    earliest = _earliest_start(tid, known)
+    row = known.row_of(tid)
+    own, before = known.commit_time_ns[row], known.commit_time_ns[np.maximum(row - 1, 0)]
+    earliest = np.where((row > 0) & (before >= 0), before, own)
+    earliest = np.where((row >= 0) & (earliest >= 0), earliest, 0) - COMMIT_INTERVAL
     follows = (table.number == np.roll(table.number, 1)) & (
         table.generation == np.roll(table.generation, 1)
     )
@@ -73,11 +76,3 @@ def find_writes(table: InodeTable, tid: Int64s, known: Transactions) -> Writes:
         follows & later & (steps == 0),
     )
     return Writes(*(np.unique(tid[rows]) for rows in chosen))
-
-
-def _earliest_start(tid: Int64s, known: Transactions) -> Int64s:
-    """Lower bound (ns) of each transaction's start: previous or own commit less the interval."""
-    row = known.row_of(tid)
-    own, before = known.commit_time_ns[row], known.commit_time_ns[np.maximum(row - 1, 0)]
-    earliest = np.where((row > 0) & (before >= 0), before, own)
-    return np.where((row >= 0) & (earliest >= 0), earliest, 0) - COMMIT_INTERVAL

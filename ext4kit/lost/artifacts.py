@@ -93,7 +93,10 @@ def scan_for_artifacts(source: Source, progress: Progress | None = None) -> FsAr
         source: the volume.
         progress: called with (bytes done, total bytes).
     """
-    pieces = list(_scan_pieces(source, progress))
+    ranges = list(data_pieces(source, UNIT))
+    pieces = list(
+        stream(ranges, lambda place, length: _scan_piece(source, place, length), progress)
+    )
     superblocks = np.concatenate([_NONE, *(piece.superblocks for piece in pieces)])
     places = np.concatenate([_NONE, *(piece.journals for piece in pieces)])
     journals = tuple(_journals(source, places[:MOST_SUPERBLOCKS].tolist()))
@@ -116,11 +119,6 @@ _NONE = np.zeros(0, np.int64)
 def _make(parts: list[Triple]) -> Triple:
     first, second, third = zip(*[(_NONE, _NONE, _NONE), *parts], strict=True)
     return np.concatenate(first), np.concatenate(second), np.concatenate(third)
-
-
-def _scan_pieces(source: Source, progress: Progress | None) -> Iterator[_ScanPiece]:
-    places = list(data_pieces(source, UNIT))
-    return stream(places, lambda place, length: _scan_piece(source, place, length), progress)
 
 
 def _scan_piece(source: Source, place: int, length: int) -> _ScanPiece:

@@ -22,15 +22,14 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.lost.deleted import find_deleted_in_lost
 from ext4kit.lost.file_system import LostFileSystem
-from ext4kit.lost.foreign_metadata import may_hold_foreign_metadata
 from ext4kit.lost.overwriting import in_blocks
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.traces import node_checksums_ok
 from ext4kit.reasons import Reason
-from ext4kit.recovery.content import open_content
-from ext4kit.recovery.grading.unreadable import on_unreadable_media
-from ext4kit.recovery.intervals import subtract_parts
+from ext4kit.recovery.content import open_content, subtract_parts
+from ext4kit.recovery.grading.checks import on_unreadable_media
+from ext4kit.recovery.grading.slack import may_hold_foreign_metadata
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, Sources
 
 SECTOR = 512
@@ -62,7 +61,13 @@ def find_lost_files(fs: LostFileSystem) -> DeletedFiles:
 
     Includes files deleted before the loss that its journal shows.
     """
-    places = _paths_by_inode(fs)
+    tree = fs.tree()
+    known = fs.inodes_known(tree.inode)
+    rows = np.flatnonzero(known & (tree.inode != ROOT))
+    _, first = np.unique(tree.inode[rows], return_index=True)
+    rows = rows[np.sort(first)]
+    found = zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True)
+    places = {number: path for number, path in found if not fs.is_synthetic(number)}
     numbers = np.array(sorted(places), np.int64)
     pieces = range(0, len(numbers), INODES_AT_ONCE)
     batches = [_read_batch(fs, fs.inode_table(numbers[at : at + INODES_AT_ONCE])) for at in pieces]
@@ -73,17 +78,6 @@ def find_lost_files(fs: LostFileSystem) -> DeletedFiles:
 
 def _sort_key(file: DeletedFile) -> tuple[bool, bytes, int]:
     return file.path is None, file.path or file.partial_path or b"", file.number or 0
-
-
-def _paths_by_inode(fs: LostFileSystem) -> dict[int, bytes]:
-    """The first path of each remaining inode, without synthetic directories."""
-    tree = fs.tree()
-    known = fs.inodes_known(tree.inode)
-    rows = np.flatnonzero(known & (tree.inode != ROOT))
-    _, first = np.unique(tree.inode[rows], return_index=True)
-    rows = rows[np.sort(first)]
-    pairs = zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True)
-    return {number: path for number, path in pairs if not fs.is_synthetic(number)}
 
 
 # ------------------------------------------------------------------------------- many at once

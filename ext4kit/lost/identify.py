@@ -138,7 +138,9 @@ def _with_block_size(
 ) -> Iterator[FsIdentity]:
     """File systems with this block size: one per seed, and one without checksums."""
     uuid = None if present is None else present.superblock.uuid
-    traces = replace(traces, superblocks=_without_uuid(traces.superblocks, uuid))
+    traces = replace(
+        traces, superblocks=tuple(found for found in traces.superblocks if found[1].uuid != uuid)
+    )
     reader = SourceBlocks(source, size, source.size // size)
     seeds = _derive_seeds(reader, traces, pairs)
     for seed in np.unique(seeds[seeds >= 0]).tolist():
@@ -151,13 +153,6 @@ def _with_block_size(
     inode_size = _inode_size_by_positions(rest, size) if len(rest) >= AGREEING else 0
     if inode_size:
         yield _identity(source, traces, rest, (size, inode_size, None))
-
-
-def _without_uuid(
-    superblocks: tuple[tuple[int, Superblock], ...], uuid: bytes | None
-) -> tuple[tuple[int, Superblock], ...]:
-    """The superblocks that are not of the file system with that UUID."""
-    return tuple(found for found in superblocks if found[1].uuid != uuid)
 
 
 def _known_seeds(traces: FsArtifacts) -> dict[int, bytes]:

@@ -72,11 +72,7 @@ def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity)
         some = places[at : at + BLOCKS_AT_ONCE]
         read = _claims_by_checksum if by_marks else _claims_by_neighbours
         parts.append(read(source, origin, some))
-    return _choose(TableClaims.concat(parts), traces, origin)
-
-
-def _choose(claims: TableClaims, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
-    """For each table block, the claim that is in line with the most others."""
+    claims = TableClaims.concat(parts)
     size = origin.superblock.block_size
     start = claims.place - claims.index * size
     _, group, count = np.unique(start, return_inverse=True, return_counts=True)

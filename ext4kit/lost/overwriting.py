@@ -152,17 +152,11 @@ def _unwritten_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
         blank = (groups.flags & int(GroupFlags.BLOCK_UNINIT)) != 0
         for place in (groups.inode_bitmap[_uninitialised_groups(fs)], groups.block_bitmap[blank]):
             yield place * size, (place + 1) * size
-    yield _reserved_gdt(fs)
-
-
-def _reserved_gdt(fs: FileSystem) -> tuple[Int64s, Int64s]:
-    """(start, end) bytes of the reserved GDT blocks in later groups, which are unwritten."""
-    superblock = fs.superblock
-    size, spare = superblock.block_size, superblock.reserved_gdt_blocks
+    superblock, spare = fs.superblock, fs.superblock.reserved_gdt_blocks
     ends = [
         (first_block(superblock, group) + group_overhead(superblock, group)) * size
         for group in range(1, len(fs.groups))
         if spare and group_overhead(superblock, group) > spare
     ]
     end = np.array(ends, np.int64)
-    return end - spare * size, end
+    yield end - spare * size, end  # unwritten in later groups

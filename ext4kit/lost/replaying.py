@@ -28,18 +28,15 @@ def replay_if_complete(fs: LostFileSystem) -> LostFileSystem:
     blocks = replay_log(log)
     if blocks.plan.walk.refusal or log.has_fast_commits:
         return fs
-    tables = _home_locations(fs.inode_tables, log, fs.superblock.block_size)
-    origin = replace(fs.identity, was_unmounted=True)
-    return LostFileSystem(fs.source, origin, tables, fs.overwriting, blocks)
-
-
-def _home_locations(tables: InodeTableMap, log: Log, size: int) -> InodeTableMap:
-    """The tables with the home block of each block known only from a copy."""
     tags = log.tags
     rows = np.flatnonzero(tags.valid & tags.committed)
-    place = log.reader.log_blocks[tags.position[rows]] * size
+    place = log.reader.log_blocks[tags.position[rows]] * fs.superblock.block_size
     order = np.argsort(place, kind="stable")
-    place, home = place[order], tags.block[rows][order] * size
-    found = values_at(home, SortedIndex(place).rows(tables.byte))
-    moved = tables.from_journal & (found >= 0)
-    return InodeTableMap(np.where(moved, found, tables.byte), tables.from_journal & ~moved)
+    place, home = place[order], tags.block[rows][order] * fs.superblock.block_size
+    found = values_at(home, SortedIndex(place).rows(fs.inode_tables.byte))
+    moved = fs.inode_tables.from_journal & (found >= 0)
+    tables = InodeTableMap(
+        np.where(moved, found, fs.inode_tables.byte), fs.inode_tables.from_journal & ~moved
+    )
+    origin = replace(fs.identity, was_unmounted=True)
+    return LostFileSystem(fs.source, origin, tables, fs.overwriting, blocks)

@@ -66,7 +66,14 @@ class _TreeBuilder:
         self.entries: dict[int, list[Entry]] = {}  # of the directories made anew
 
     def run(self) -> None:
-        self._read_inodes()
+        special = {self.fs.superblock.orphan_file_inode, self.fs.superblock.journal_inode}
+        for table in self.fs.inode_batches():
+            inner = (table.flags & int(InodeFlags.EA_INODE)) != 0
+            inner |= (table.number < self.fs.superblock.first_usable_inode) & (table.number != ROOT)
+            inner |= np.isin(table.number, list(special))
+            kept = table.take(~inner)
+            kind = np.where(kept.is_dir, DIRECTORY, FILE)
+            self.used[kept.number] = kind
         folders = np.flatnonzero(self.used == DIRECTORY)
         mapped = [np.zeros(0, np.int64)]
         for at in range(0, len(folders), INODES_AT_ONCE):
@@ -79,16 +86,6 @@ class _TreeBuilder:
         self.known = self.used > 0
         self._rebuild_directories()
         self._rebuild_root()
-
-    def _read_inodes(self) -> None:
-        special = {self.fs.superblock.orphan_file_inode, self.fs.superblock.journal_inode}
-        for table in self.fs.inode_batches():
-            inner = (table.flags & int(InodeFlags.EA_INODE)) != 0
-            inner |= (table.number < self.fs.superblock.first_usable_inode) & (table.number != ROOT)
-            inner |= np.isin(table.number, list(special))
-            kept = table.take(~inner)
-            kind = np.where(kept.is_dir, DIRECTORY, FILE)
-            self.used[kept.number] = kind
 
     def _mark_named(self, numbers: Int64s) -> None:
         self.named[numbers[(numbers > 0) & (numbers < len(self.named))]] = True

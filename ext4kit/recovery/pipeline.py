@@ -19,7 +19,7 @@ from ext4kit.recovery.joining import match_contents
 from ext4kit.recovery.losses import find_losses
 from ext4kit.recovery.model import DeletedFiles
 from ext4kit.recovery.names import name_candidates
-from ext4kit.recovery.records import RecordInputs, build_records
+from ext4kit.recovery.records import build_records
 from ext4kit.recovery.removed_names import find_removed_names
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.recovery.xattrs import XattrReader
@@ -54,7 +54,7 @@ def find_deleted(
     grading = grade_candidates(blocks, losses, artifacts.maps)
     contents = mark_fragments(find_carved_contents(artifacts, blocks), blocks, artifacts.space)
     matches = match_contents(blocks, contents, names.names, progress)
-    files = build_records(RecordInputs(names, blocks, losses, grading, contents, matches, xattrs))
+    files = build_records(names, blocks, losses, grading, contents, matches, xattrs)
     report_discarded(history.fs, losses.discarded)
     if history.live_copy:
         what = f"{history.live_copy}: the image was probably copied while it was mounted and"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -36,11 +37,20 @@ from ext4kit.recovery.untagged_content import UntaggedContentBlocks
 from ext4kit.recovery.xattrs import XattrReader
 
 
-@dataclass(frozen=True, slots=True)
-class RecordInputs:
-    """Results of the pipeline steps; lists and tables by candidate.
+def build_records(
+    names: CandidateNames,
+    blocks: BlockAttribution,
+    losses: Losses,
+    grading: Grading,
+    contents: CarvedContents,
+    matches: dict[int, Match],
+    xattrs: XattrReader,
+) -> list[DeletedFile]:
+    """Deleted files by path; at equal paths the last deleted comes first.
 
-    Attributes:
+    Carved contents without an inode follow, by first block.
+
+    Args:
         names: last names.
         blocks: blocks and later owners.
         losses: lost blocks.
@@ -49,44 +59,35 @@ class RecordInputs:
         matches: candidate -> carved content matched to it.
         xattrs: reader of extended attributes.
     """
-
-    names: CandidateNames
-    blocks: BlockAttribution
-    losses: Losses
-    grading: Grading
-    contents: CarvedContents
-    matches: dict[int, Match]
-    xattrs: XattrReader
-
-
-def build_records(found: RecordInputs) -> list[DeletedFile]:
-    """Deleted files by path; at equal paths the last deleted comes first.
-
-    Carved contents without an inode follow, by first block.
-    """
-    candidates = found.blocks.candidates
-    freed = np.where(candidates.freed_tid == TID_NONE, TID_ON_DISK, candidates.freed_tid)
-    keyed = [
-        ((file.path is None, file.path or b"", file.superseded, -tid, file.number), file)
-        for file, tid in zip(_candidate_files(found), freed.tolist(), strict=True)
-    ]
+    freed_tid = blocks.candidates.freed_tid
+    freed = np.where(freed_tid == TID_NONE, TID_ON_DISK, freed_tid).tolist()
+    keyed = []
+    for place, file in enumerate(_candidate_files(names, blocks, losses, grading, xattrs)):
+        if (match := matches.get(place)) is not None:
+            file = _with_content(file, contents, match)
+        key = file.path is None, file.path or b"", file.superseded, -freed[place], file.number
+        keyed.append((key, file))
     known = [file for _, file in sorted(keyed, key=lambda pair: pair[0])]
-    matched = {match.content for match in found.matches.values()}
-    return known + content_files(found.contents, matched)
+    return known + content_files(contents, {match.content for match in matches.values()})
 
 
-def _candidate_files(found: RecordInputs) -> list[DeletedFile]:
+def _candidate_files(
+    names: CandidateNames,
+    blocks: BlockAttribution,
+    losses: Losses,
+    grading: Grading,
+    xattrs: XattrReader,
+) -> Iterator[DeletedFile]:
     """Records of the candidates, in their order."""
-    blocks, names, deletion = found.blocks, found.names, found.blocks.deletion
+    deletion = blocks.deletion
     candidates, history = blocks.candidates, blocks.history
     proofs, block_size = Proofs(blocks, names), history.fs.superblock.block_size
     inode_source = cache(partial(state_source, blocks.transactions))
     rows, superseded = candidates.state_row.tolist(), candidates.superseded.tolist()
     size_unknown = candidates.size_unknown.tolist()
     untagged = history.states.untagged[candidates.state_row].tolist()
-    files = []
     for place, map_source in enumerate(candidates.map_source.tolist()):
-        inode, lost = deletion.inode[place], found.losses.of(place)
+        inode, lost = deletion.inode[place], losses.of(place)
         runs, name = blocks.runs_of(place), names.names[place]
         size = blocks.sizes[place] or None if size_unknown[place] else inode.size
         size = None if map_source == NO_MAP else size
@@ -95,7 +96,7 @@ def _candidate_files(found: RecordInputs) -> list[DeletedFile]:
             where = ORPHAN_LIST
         if untagged[place]:
             where = UNTAGGED_COPY
-        file = DeletedFile(
+        yield DeletedFile(
             path=name.path if name else None,
             path_ground=name.ground if name else None,
             name=name.name if name else None,
@@ -106,22 +107,19 @@ def _candidate_files(found: RecordInputs) -> list[DeletedFile]:
                 blocks.transactions.get(deletion.last_linked_tid[place]),
                 blocks.transactions.get(deletion.first_missing_tid[place]),
             ),
-            grade=found.grading.grades[place],
+            grade=grading.grades[place],
             blocks=blocks.block_counts[place],
             blocks_reused=lost.reused,
             lost=reused_ranges(runs, lost.pieces, size or 0, block_size),
             sources=_sources(blocks, place, where, map_source, name),
-            reasons=found.grading.reasons[place],
+            reasons=grading.reasons[place],
             superseded=superseded[place],
             link_target=_link_target(blocks, place, inode, runs, lost.pieces, map_source),
             partial_path=name.partial_path if name else None,
             _content=_content(blocks, place, inode, runs, lost.pieces, size),
-            _attributes=partial(found.xattrs.read, inode, rows[place]),
+            _attributes=partial(xattrs.read, inode, rows[place]),
             _evidence=partial(proofs.of, place),
         )
-        match = found.matches.get(place)
-        files.append(_with_content(file, found.contents, match) if match else file)
-    return files
 
 
 def _with_content(file: DeletedFile, contents: CarvedContents, match: Match) -> DeletedFile:

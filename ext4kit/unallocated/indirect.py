@@ -74,20 +74,16 @@ def is_indirect_block(words: UInt32s, blocks: Int64s, superblock: Superblock) ->
     rising = np.bincount(place[(step > 0) & (step < _STEP)], minlength=len(words))
     flat = np.bincount(place[step == 0], minlength=len(words))
     distance = np.abs(words[:, 0].astype(np.int64) - blocks)
-    near: Bools = distance < np.where(_is_ascii(words[:, 0]), _LETTERS_NEAR, _NEAR)
+    number = words[:, 0]  # ASCII text, without trailing zeros?
+    letters = np.ones(len(number), bool)
+    for shift in (0, 8, 16, 24):
+        byte = number >> shift & 255
+        letters &= (byte >= 32) & (byte < 127) | (byte == 10) | (number >> shift == 0)
+    near: Bools = distance < np.where(letters, _LETTERS_NEAR, _NEAR)
     in_order = 10 * (held - 1 - rising) <= held
     in_order |= is_mostly_sequential(row, value, len(words), superblock)
     fits &= (flat == 0) & in_order & (held > 0) & (near | (held >= _FEW))
     return fits
-
-
-def _is_ascii(number: UInt32s) -> Bools:
-    """True where the bytes of a number, without trailing zeros, are ASCII text."""
-    found = np.ones(len(number), bool)
-    for shift in (0, 8, 16, 24):
-        byte = number >> shift & 255
-        found &= (byte >= 32) & (byte < 127) | (byte == 10) | (number >> shift == 0)
-    return found
 
 
 def is_mostly_sequential(node: Rows, value: Int64s, nodes: int, superblock: Superblock) -> Bools:

@@ -83,7 +83,17 @@ def _numbers_by_checksum(
     per_block = used.shape[1]
     row, slot = np.nonzero(used)
     raw = inodes[row, slot]
-    number = _solve_inode_number(superblock, raw)
+    # the number that each checksum covers, -1 for a checksum of 16 bits
+    cleared = raw.copy()
+    stored = raw[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].copy().view("<u2")[:, 0].astype(np.int64)
+    high = raw[:, _CHECKSUM_HI : _CHECKSUM_HI + 2].copy().view("<u2")[:, 0].astype(np.int64)
+    extra = raw[:, GOOD_OLD_SIZE : GOOD_OLD_SIZE + 2].copy().view("<u2")[:, 0]
+    for at in (_CHECKSUM_LO, _CHECKSUM_HI):
+        cleared[:, at : at + 2] = 0
+    seed = crc32c_seeds(stored | high << 16, cleared, raw.shape[1])
+    generation = raw[:, _GENERATION : _GENERATION + 4]
+    register = crc32c_seeds(seed, np.ascontiguousarray(generation), 4)
+    number = np.where(extra >= 4, crc32c_words(superblock.seed, register), -1)
     first = number - slot
     sound = (first > 0) & (number <= superblock.inodes_count)
     sound &= (first - 1) % superblock.inodes_per_group % per_block == 0
@@ -96,20 +106,6 @@ def _numbers_by_checksum(
     result, held = np.zeros((2, len(used)), np.int64)
     result[pair[0][last]], held[pair[0][last]] = pair[1][last], count[last]
     return result, held
-
-
-def _solve_inode_number(superblock: Superblock, raw: Bytes2D) -> Int64s:
-    """int64 (n,): the inode number that each inode's checksum covers, -1 for a 16-bit checksum."""
-    cleared = raw.copy()
-    stored = raw[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].copy().view("<u2")[:, 0].astype(np.int64)
-    high = raw[:, _CHECKSUM_HI : _CHECKSUM_HI + 2].copy().view("<u2")[:, 0].astype(np.int64)
-    extra = raw[:, GOOD_OLD_SIZE : GOOD_OLD_SIZE + 2].copy().view("<u2")[:, 0]
-    for at in (_CHECKSUM_LO, _CHECKSUM_HI):
-        cleared[:, at : at + 2] = 0
-    seed = crc32c_seeds(stored | high << 16, cleared, raw.shape[1])
-    generation = raw[:, _GENERATION : _GENERATION + 4]
-    register = crc32c_seeds(seed, np.ascontiguousarray(generation), 4)
-    return np.where(extra >= 4, crc32c_words(superblock.seed, register), -1)
 
 
 def _plausible_maps(superblock: Superblock, inodes: UInt8s, used: Bools) -> Bools:

@@ -152,7 +152,17 @@ def is_extent_node(rows: Bytes2D, blocks_count: int) -> tuple[Bools, Int64s]:
 def _find_directories(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     typed = Incompat.FILETYPE in superblock.features
     size, data = superblock.block_size, batch.data
-    hits = np.flatnonzero(_starts_with_dirent(superblock, words))
+    # the first eight bytes may be those of a directory entry
+    inode, head = words[:, 0], words[:, 1]
+    fits: Bools = (inode <= superblock.inodes_count) & (head & 3 == 0) & (head != 0)
+    place = np.flatnonzero(fits)
+    head = head[place].astype(np.int64)
+    step = directory.record_length(head & 0xFFFF, superblock.block_size)
+    length, kind = head >> 16 & 0xFF, head >> 24
+    good = (step >= 12) & (step <= superblock.block_size) & (length + 8 <= step) & (kind <= 7)
+    good &= (length > 0) == (inode[place] > 0)
+    fits[place] = good
+    hits = np.flatnonzero(fits)
     seed = None
     if superblock.has_metadata_checksums:
         tail = words.shape[1] - directory.DIRENT_TAIL.size // 4
@@ -176,20 +186,6 @@ def _find_directories(superblock: Superblock, batch: BlockBatch, words: UInt32s)
         seed = crc32c_seeds(stored, rows[:, :end], end)
     number = np.where(_is_first_block(words, hits), words[hits, 0], 0).astype(np.int64)
     return _make(DIRECTORY, batch.blocks[hits], batch.in_log, seed, number, held)
-
-
-def _starts_with_dirent(superblock: Superblock, words: UInt32s) -> Bools:
-    """Per block (bool): True where the first eight bytes may be those of a directory entry."""
-    inode, head = words[:, 0], words[:, 1]
-    fits: Bools = (inode <= superblock.inodes_count) & (head & 3 == 0) & (head != 0)
-    place = np.flatnonzero(fits)
-    head = head[place].astype(np.int64)
-    step = directory.record_length(head & 0xFFFF, superblock.block_size)
-    length, kind = head >> 16 & 0xFF, head >> 24
-    good = (step >= 12) & (step <= superblock.block_size) & (length + 8 <= step) & (kind <= 7)
-    good &= (length > 0) == (inode[place] > 0)
-    fits[place] = good
-    return fits
 
 
 def _is_first_block(words: UInt32s, hits: Rows) -> Bools:
@@ -216,7 +212,17 @@ def _find_htree(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> Me
     hits, start, held, limit = hits[sane], start[sane], held[sane], limit[sane]
     seed = None
     if superblock.has_metadata_checksums:
-        seed = _htree_seeds(batch.data[hits], start, held, limit)
+        # the checksum omits the bytes between the entries and the tail
+        rows = batch.data[hits]
+        used = start + held * htree.DX_ENTRY.size
+        tail = start + limit * htree.DX_ENTRY.size
+        pieces = [
+            row[:end].tobytes() + row[at : at + 4].tobytes() + bytes(4)
+            for row, end, at in zip(rows, used.tolist(), tail.tolist(), strict=True)
+        ]
+        stored = rows[np.arange(len(rows))[:, None], tail[:, None] + np.arange(4, 8)]
+        stored = np.ascontiguousarray(stored).view("<u4").reshape(-1).astype(np.int64)
+        seed = crc32c_seeds(stored, iter(pieces), used + htree.DX_TAIL.size)
     number = np.where(root[hits], words[hits, 0], 0).astype(np.int64)
     return _make(HTREE, batch.blocks[hits], batch.in_log, seed, number, held)
 
@@ -230,19 +236,6 @@ def _has_index_root(words: UInt32s, hits: Rows) -> Bools:
     return found
 
 
-def _htree_seeds(rows: Bytes2D, start: Int64s, held: Int64s, limit: Int64s) -> Int64s:
-    """Seeds of the owners; the checksum omits the bytes between the entries and the tail."""
-    used = start + held * htree.DX_ENTRY.size
-    tail = start + limit * htree.DX_ENTRY.size
-    pieces = [
-        row[:end].tobytes() + row[at : at + 4].tobytes() + bytes(4)
-        for row, end, at in zip(rows, used.tolist(), tail.tolist(), strict=True)
-    ]
-    stored = rows[np.arange(len(rows))[:, None], tail[:, None] + np.arange(4, 8)]
-    stored = np.ascontiguousarray(stored).view("<u4").reshape(-1).astype(np.int64)
-    return crc32c_seeds(stored, iter(pieces), used + htree.DX_TAIL.size)
-
-
 # -- attributes and inodes ----------------------------------------------------------------
 
 
@@ -254,21 +247,18 @@ def _find_xattrs(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> M
     blocks = batch.blocks[hits]
     home = np.zeros(len(hits), np.int64) if batch.in_log else blocks
     if superblock.has_metadata_checksums:
-        home = _xattr_block_numbers(superblock, batch.data[hits])
+        # the block number (below 2**32) that each checksum covers before the bytes of the block
+        rows = batch.data[hits]
+        at = xattr.XATTR_BLOCK_HEADER.offset_of("h_checksum")
+        stored = xattr.XATTR_BLOCK_HEADER.columns(rows)["h_checksum"].astype(np.int64)
+        cleared = rows.copy()
+        cleared[:, at : at + 4] = 0
+        behind = crc32c_seeds(stored, cleared, rows.shape[1])
+        low = crc32c_seeds(behind, np.zeros((len(rows), 4), np.uint8), 4)
+        home = crc32c_words(superblock.seed, low)
         kept = (home > 0) & (home < superblock.blocks_count)
         blocks, home = blocks[kept], home[kept]
     return _make(XATTR, blocks, batch.in_log, None, home)
-
-
-def _xattr_block_numbers(superblock: Superblock, rows: Bytes2D) -> Int64s:
-    """The block number (below 2**32) that each checksum covers before the bytes of the block."""
-    at = xattr.XATTR_BLOCK_HEADER.offset_of("h_checksum")
-    stored = xattr.XATTR_BLOCK_HEADER.columns(rows)["h_checksum"].astype(np.int64)
-    cleared = rows.copy()
-    cleared[:, at : at + 4] = 0
-    behind = crc32c_seeds(stored, cleared, rows.shape[1])
-    low = crc32c_seeds(behind, np.zeros((len(rows), 4), np.uint8), 4)
-    return crc32c_words(superblock.seed, low)
 
 
 def _find_inodes(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> MetadataBlocks:

@@ -98,7 +98,10 @@ def index_known_inodes(
         generations.append(generation)
     with_number = structures.take((structures.stated_number > 0) & (structures.seed != NO_SEED))
     numbers.append(with_number.stated_number)
-    generations.append(_solve_generations(superblock, with_number.stated_number, with_number.seed))
+    # the generations with which these inodes have these seeds
+    raw = np.ascontiguousarray(with_number.stated_number.astype("<u4")).view(np.uint8)
+    starts = crc32c_rows(superblock.seed, raw.reshape(-1, 4)).astype(np.int64)
+    generations.append(crc32c_words(starts, with_number.seed))
     pairs = np.concatenate(numbers), np.concatenate(generations)
     return SeedIndex(superblock, *pairs, history.epochs.superblocks[1:])
 
@@ -147,29 +150,22 @@ def number_inode_blocks(
     for at in range(0, len(unnumbered), _PIECES_AT_ONCE):
         rows = unnumbered[at : at + _PIECES_AT_ONCE]
         data = read_metadata_blocks(space, structures.take(rows))
-        found[rows] = _numbers_by_generation(fs.superblock, data, numbers, generations)
+        size = fs.superblock.inode_size
+        per_block = fs.superblock.block_size // size
+        slots = data[:, : per_block * size].reshape(-1, size)
+        table = parse_inodes(slots, np.zeros(len(slots), np.int64), fs.superblock)
+        place = np.minimum(np.searchsorted(generations, table.generation), len(generations) - 1)
+        slot = np.arange(len(slots)) % per_block
+        first = numbers[place] - slot
+        same = (table.mode != 0) & (generations[place] == table.generation)
+        same &= (first - 1) % fs.superblock.inodes_per_group % per_block == 0
+        same = same.reshape(-1, per_block)
+        first = np.where(same, first.reshape(-1, per_block), 0)
+        low = np.where(same, first, np.iinfo(np.int64).max).min(axis=1)
+        high = first.max(axis=1)
+        found[rows] = np.where(low == high, high, 0)  # 0: the inodes disagree or none is known
     numbered = replace(structures, stated_number=found)
     return numbered.take((numbered.kind != INODES) | (found > 0))
-
-
-def _numbers_by_generation(
-    superblock: Superblock, data: Bytes2D, numbers: Int64s, generations: Int64s
-) -> Int64s:
-    """Number of the first slot of each block; 0 where the inodes disagree or none is known."""
-    size = superblock.inode_size
-    per_block = superblock.block_size // size
-    slots = data[:, : per_block * size].reshape(-1, size)
-    table = parse_inodes(slots, np.zeros(len(slots), np.int64), superblock)
-    place = np.minimum(np.searchsorted(generations, table.generation), len(generations) - 1)
-    slot = np.arange(len(slots)) % per_block
-    first = numbers[place] - slot
-    same = (table.mode != 0) & (generations[place] == table.generation)
-    same &= (first - 1) % superblock.inodes_per_group % per_block == 0
-    same = same.reshape(-1, per_block)
-    first = np.where(same, first.reshape(-1, per_block), 0)
-    low = np.where(same, first, np.iinfo(np.int64).max).min(axis=1)
-    high = first.max(axis=1)
-    return np.where(low == high, high, 0)
 
 
 def inode_slots(
@@ -181,9 +177,3 @@ def inode_slots(
     number = pieces.stated_number[:, None] + np.arange(per_block)
     rows = data[:, : per_block * size].reshape(-1, size)
     return number.reshape(-1), rows
-
-
-def _solve_generations(superblock: Superblock, number: Int64s, seed: Int64s) -> Int64s:
-    """The generations with which the inodes `number` have these seeds."""
-    raw = np.ascontiguousarray(number.astype("<u4")).view(np.uint8).reshape(-1, 4)
-    return crc32c_words(crc32c_rows(superblock.seed, raw).astype(np.int64), seed)

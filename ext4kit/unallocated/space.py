@@ -83,7 +83,13 @@ class UnallocatedSpace:
         """
         parts = []
         for first, end in self._groups_with_data():
-            runs = Intervals.of_mask(self._are_free(first, end))
+            superblock = self.fs.superblock
+            group = (first - superblock.first_data_block) // superblock.blocks_per_group
+            used = self.fs.bitmaps.block_bitmap(group)
+            if superblock.cluster_ratio > 1:
+                used = np.repeat(used, superblock.cluster_ratio)
+            free: Bools = used[: end - first] == 0
+            runs = Intervals.of_mask(free)
             parts.append(Intervals(runs.start + first, runs.length))
         return Intervals.concat(parts)
 
@@ -127,16 +133,6 @@ class UnallocatedSpace:
                 begin = first_block(superblock, group)
                 yield begin, min(begin + per_group, superblock.blocks_count)
                 seen = group
-
-    def _are_free(self, first: int, end: int) -> Bools:
-        """Per block of the group from `first` on (bool): True where it is unallocated."""
-        superblock = self.fs.superblock
-        group = (first - superblock.first_data_block) // superblock.blocks_per_group
-        used = self.fs.bitmaps.block_bitmap(group)
-        if superblock.cluster_ratio > 1:
-            used = np.repeat(used, superblock.cluster_ratio)
-        free: Bools = used[: end - first] == 0
-        return free
 
     def batches(self) -> Iterator[BlockBatch]:
         """Unallocated runs by block, then the journal blocks that no descriptor block names."""

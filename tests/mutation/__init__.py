@@ -37,7 +37,6 @@ PACKAGES = {
             f"{_RECOVERY}/grading",
             *(f"{_RECOVERY}/{name}.py" for name in
               ("attribution", "block_uses", "content", "discarded", "journal_content", "losses")),
-            f"{_RECOVERY}/lost/foreign_metadata.py",
             *(f"ext4kit/history/{name}.py" for name in ("journal_gaps", "live_copy", "writes")),
         ),
         (

@@ -6,8 +6,9 @@ import numpy as np
 
 from ext4kit import reasons
 from ext4kit.arrays.intervals import overlap_pairs
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs, has_map
+from ext4kit.filesystem.blocks import BlockReader, unreadable_blocks
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.parsers.features import Incompat
@@ -19,7 +20,6 @@ from ext4kit.recovery.grading.unlogged_reuse import (
     check_unlogged_reuse,
     journal_gap_before_deletion,
 )
-from ext4kit.recovery.grading.unreadable import may_have_newer_copies, on_unreadable_media
 from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded
 from ext4kit.recovery.grading.writes import WriteHistory
 from ext4kit.recovery.journal_content import ContentCopies
@@ -28,9 +28,7 @@ SECTOR = 512
 BLOCKS_AT_ONCE = 4096
 PREFETCH_BYTES = 4 << 20  # of each of the pieces that are read ahead
 MIN_ZERO_PADDING = 4  # bytes of zeros at a file's end that are more than chance
-MIN_WRITEBACK_CHUNK = (
-    4 << 20
-)  # what writeback takes of one file before it looks at others, at least
+MIN_WRITEBACK_CHUNK = 4 << 20  # writeback takes at least this much of one file at a time
 
 
 def run_checks(
@@ -55,88 +53,53 @@ def run_checks(
         (pairs (bool per candidate, reason for partial), pairs (bool per candidate, reason for
         consistent)).
     """
-    writes = WriteHistory(history)
-    recent = writes.may_not_be_flushed(found.state_row, writes.last_write_row[found.state_row])
+    writes, row, tid = WriteHistory(history), found.state_row, history.states.tid
+    last_write = writes.last_write_row[row]
+    recent = writes.may_not_be_flushed(row, last_write)
     blank, foreign = check_last_block(history, found, runs, journaled, writes)
-    oldest = np.full(len(found), TID_ON_DISK)
-    for place, (_, tags) in journaled.items():
-        assert history.log is not None
-        oldest[place] = history.log.tags.order[tags].min()
     copies = _copies(found, journaled)
-    outdated = (
-        oldest < history.states.tid[writes.last_write_row[found.state_row]]
-    )  # written to since
+    oldest = np.full(len(found), TID_ON_DISK)
+    for candidate, (_, tags) in journaled.items():
+        assert history.log is not None
+        oldest[candidate] = history.log.tags.order[tags].min()
+    outdated = oldest < tid[last_write]  # written to since
     from_log = (copies > 0) & (copies >= _written_blocks(found, runs))
-    from_disk = is_sized_file(history, found) & ~from_log
+    files = is_sized_file(history, found)
+    unflushed_start = writes.may_not_be_flushed(row, writes.rewritten_before_first_state[row])
+    moved = _inline(history, found) & recent & ~writes.written_once[row]
+    kept = kept_by_later_version(history, found, runs, uses) & ~from_log
+    conflict = journal_disk_conflict(history, found, journaled, reuse) & (recent | outdated)
+    incomplete = journal_data_incomplete(history, found, runs, journaled) & recent
+    gap = outdated & journal_gap_before_deletion(history, found, oldest)
     partial = [
         (found.size_unknown, reasons.SIZE_UNKNOWN),
-        (
-            history.states.untagged[found.state_row],
-            reasons.UNTAGGED_INODE_COPY,
-        ),
+        (history.states.untagged[row], reasons.UNTAGGED_INODE_COPY),
         (found.map_damaged, reasons.MAP_UNREADABLE),
         (map_incomplete(history, found), reasons.MAP_INCOMPLETE),
         (beyond_evidence(history, found, runs), reasons.BEYOND_EVIDENCE),
         (on_unreadable_media(history.fs.blocks, runs, len(found)), reasons.UNREADABLE_MEDIA),
-        (
-            bitmap_unreadable(history, found, runs),
-            reasons.BITMAP_UNREADABLE,
-        ),
+        (bitmap_unreadable(history, found, runs), reasons.BITMAP_UNREADABLE),
         (inode_checksum_bad(history, found), reasons.INODE_CHECKSUM),
         (uncommitted_state(history, found), reasons.UNCOMMITTED_STATE),
-        (
-            kept_by_later_version(history, found, runs, uses) & ~from_log,
-            reasons.KEPT_BY_LATER_VERSION,
-        ),
-        (
-            blank & recent,
-            reasons.UNWRITTEN_TAIL,
-        ),
-        (
-            journal_copy_outdated(history, found, journaled),
-            reasons.JOURNAL_COPY_OUTDATED,
-        ),
-        (
-            journal_disk_conflict(history, found, journaled, reuse) & (recent | outdated),
-            reasons.JOURNAL_DISK_CONFLICT,
-        ),
-        (
-            journal_data_incomplete(history, found, runs, journaled) & recent,
-            reasons.JOURNAL_DATA_INCOMPLETE,
-        ),
-        (
-            writes.awaits_writeback[found.state_row] & recent & is_sized_file(history, found),
-            reasons.DATA_NEVER_FLUSHED,
-        ),
-        (
-            _inline(history, found) & recent & ~writes.written_once[found.state_row],
-            reasons.INLINE_DATA_MOVED,
-        ),
+        (kept, reasons.KEPT_BY_LATER_VERSION),
+        (blank & recent, reasons.UNWRITTEN_TAIL),
+        (journal_copy_outdated(history, found, journaled), reasons.JOURNAL_COPY_OUTDATED),
+        (conflict, reasons.JOURNAL_DISK_CONFLICT),
+        (incomplete, reasons.JOURNAL_DATA_INCOMPLETE),
+        (writes.awaits_writeback[row] & recent & files, reasons.DATA_NEVER_FLUSHED),
+        (moved, reasons.INLINE_DATA_MOVED),
         (changed_after_last_state(history, found), reasons.CHANGED_AFTER_LAST_STATE),
-        (
-            writeback_in_progress(history, found, runs, recent),
-            reasons.WRITEBACK_IN_PROGRESS,
-        ),
+        (writeback_in_progress(history, found, runs, recent), reasons.WRITEBACK_IN_PROGRESS),
         (foreign, reasons.FOREIGN_DATA_IN_SLACK),
     ]
+    in_place = in_place_write_not_flushed(history, found, writes)
+    from_disk = files & ~from_log
     consistent = [
         *check_unlogged_reuse(history, found, runs, writes, from_disk),
-        (
-            outdated & journal_gap_before_deletion(history, found, oldest),
-            reasons.JOURNAL_GAP_AFTER_COPIES,
-        ),
+        (gap, reasons.JOURNAL_GAP_AFTER_COPIES),
         (later_fast_commit(history, found), reasons.LATER_FAST_COMMIT),
-        (
-            in_place_write_not_flushed(history, found, writes),
-            reasons.IN_PLACE_WRITE_NOT_FLUSHED,
-        ),
-        (
-            writes.may_not_be_flushed(
-                found.state_row, writes.rewritten_before_first_state[found.state_row]
-            )
-            & from_disk,
-            reasons.EARLY_REWRITE_NOT_FLUSHED,
-        ),
+        (in_place, reasons.IN_PLACE_WRITE_NOT_FLUSHED),
+        (unflushed_start & from_disk, reasons.EARLY_REWRITE_NOT_FLUSHED),
         (may_have_newer_copies(history, found, journaled), reasons.JOURNAL_UNREADABLE),
         *find_unrecorded(history, found, writes, from_disk),
     ]
@@ -383,3 +346,79 @@ def writeback_in_progress(history: History, found: Candidates, runs: Runs, recen
         is_sized_file(history, found) & full & (states.tid[row] != TID_ON_DISK) & going_on
     )
     return working
+
+
+def on_unreadable_media(blocks: BlockReader, runs: Runs, count: int) -> Bools:
+    """Per owner of runs (bool): some of its written blocks are unreadable.
+
+    Args:
+        blocks: of the file system.
+        runs: `owner` is below `count`.
+        count: number of owners.
+    """
+    table, doubtful = unreadable_blocks(blocks), np.zeros(count, bool)
+    if len(table):
+        start, length = table[:, 0], table[:, 1] - table[:, 0]
+        mine, _ = overlap_pairs(runs.physical, runs.length, start, length)
+        doubtful[runs.owner[mine[~runs.unwritten[mine]]]] = True
+    return doubtful
+
+
+def may_have_newer_copies(history: History, found: Candidates, journaled: ContentCopies) -> Bools:
+    """Per candidate (bool): a transaction between its oldest copy and its state is damaged.
+
+    Args:
+        history: of the file system.
+        found: the candidates.
+        journaled: (blocks, journal copies) of candidates whose content was journaled.
+    """
+    newer = np.zeros(len(found), bool)
+    if history.log is None or not journaled:
+        return newer
+    places = np.fromiter(journaled, np.int64)
+    order = history.log.tags.order
+    oldest = np.array([order[copies].min() for _, copies in journaled.values()], np.int64)
+    newer[places] = history.gaps.any_damaged(oldest, history.states.tid[found.state_row[places]])
+    return newer
+
+
+def are_contradicted(
+    history: History,
+    journaled: ContentCopies,
+    death: Int64s,
+    taken: tuple[Rows, Int64s, Int64s],
+) -> Bools:
+    """Candidates of which the disk contradicts a checkpointed copy; bool (n,).
+
+    An unmount checkpoints every copy to its home block. Other content there was written later,
+    without the journal but before the deletion: it is what a reader of the file got. Causes are
+    a mount without `data=journal` and two kernel buffers of one block.
+
+    Args:
+        history: of the file system.
+        journaled: per candidate: (blocks that ascend, rows of the log's tags).
+        death: per candidate: the order of its deletion.
+        taken: (candidate, start, length) of blocks that others had later, whose bytes say nothing.
+    """
+    found = np.zeros(len(death), bool)
+    if not journaled or history.log is None or history.copies is None:
+        return found
+    blocks, tags = (np.concatenate(part) for part in zip(*journaled.values(), strict=True))
+    candidate = np.repeat(list(journaled), [len(each) for each, _ in journaled.values()])
+    orders = np.zeros(len(history.log.tags), np.int64)
+    orders[history.copies.tag_rows] = history.copies.tids
+    gaps = history.gaps
+    after = np.append(gaps.tid_after[gaps.unmounted], np.iinfo(np.int64).max)
+    row = np.searchsorted(gaps.tid_before[gaps.unmounted], orders[tags])
+    kept = after[row] <= death[candidate]  # an unmount lies between copy and deletion
+    owner, start, length = taken
+    mine, place = overlap_pairs(start, length, blocks, np.ones(len(blocks), np.int64))
+    kept[place[owner[mine] == candidate[place]]] = False
+    rows = np.flatnonzero(kept)
+    for at in range(0, len(rows), BLOCKS_AT_ONCE):
+        some = rows[at : at + BLOCKS_AT_ONCE]
+        home, readable = history.fs.fetch(blocks[some])
+        other = (home != history.log.read_copies(tags[some])).any(axis=1)
+        other &= readable & home.any(axis=1)  # zeros: discarded since
+        found[candidate[some[other]]] = True
+    return found

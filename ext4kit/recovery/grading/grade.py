@@ -16,8 +16,7 @@ from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.content import total_blocks
-from ext4kit.recovery.grading.checks import run_checks
-from ext4kit.recovery.grading.overwritten_copies import are_contradicted
+from ext4kit.recovery.grading.checks import are_contradicted, run_checks
 from ext4kit.recovery.losses import CandidateLosses, Losses
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps
 from ext4kit.recovery.maps.stale_entries import stale_extent_starts

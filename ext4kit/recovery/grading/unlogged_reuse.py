@@ -41,19 +41,11 @@ def check_unlogged_reuse(
     mapped = np.bincount(runs.owner, minlength=len(found)) > 0
     links = history.states.table.is_symlink[found.state_row]
     contents = (files | links) & mapped
+    gap = journal_gap_before_deletion(history, found, history.states.tid[found.state_row])
     return [
-        (
-            journal_restarted(history, found),
-            reasons.JOURNAL_RESTARTED,
-        ),
-        (
-            journal_gap_before_deletion(history, found, history.states.tid[found.state_row]),
-            reasons.JOURNAL_GAP_BEFORE_DELETION,
-        ),
-        (
-            journal_gap_after(history, found) & contents,
-            reasons.JOURNAL_GAP_AFTER,
-        ),
+        (journal_restarted(history, found), reasons.JOURNAL_RESTARTED),
+        (gap, reasons.JOURNAL_GAP_BEFORE_DELETION),
+        (journal_gap_after(history, found) & contents, reasons.JOURNAL_GAP_AFTER),
         (unclean_shutdown_after(history, found) & contents, reasons.UNCLEAN_SHUTDOWN),
         (_allocated_after(history, found, runs, tids) & contents, reasons.UNLOGGED_REUSE),
     ]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ext4kit import reasons
-from ext4kit.arrays.types import Bools, Rows
-from ext4kit.history.history import TID_NONE, History
+from ext4kit.arrays.types import NO_ROW, Bools, Rows
+from ext4kit.history.history import History
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.reasons import Reason
 from ext4kit.recovery.candidates import Candidates
@@ -35,17 +35,12 @@ def find_unrecorded(
     if history.log is None or not len(history.log.transactions):
         return [(files, reasons.NO_JOURNAL)]
     after = freed_state(history, found)
-    freed, recent = (
-        after != TID_NONE,
-        writes.may_not_be_flushed(found.state_row, writes.last_write_row[found.state_row]),
-    )
+    freed, last = after != NO_ROW, files & ~found.superseded
+    recent = writes.may_not_be_flushed(found.state_row, writes.last_write_row[found.state_row])
     return [
         (files & found.superseded, reasons.EARLIER_VERSION),
-        (files & ~found.superseded & ~freed, reasons.DELETION_NOT_RECORDED),
-        (
-            files & ~found.superseded & freed & ~writes.is_counted[after],
-            reasons.CHANGES_NOT_COUNTED,
-        ),
+        (last & ~freed, reasons.DELETION_NOT_RECORDED),
+        (last & freed & ~writes.is_counted[after], reasons.CHANGES_NOT_COUNTED),
         (from_disk & recent, reasons.RECENT_CHANGE),
         (files & ~from_disk & recent, reasons.SECOND_CHANGE_POSSIBLE),
     ]
@@ -58,12 +53,12 @@ def freed_state(history: History, found: Candidates) -> Rows:
     """
     states, row = history.states, found.state_row
     count, ends = np.cumsum(states.describes_content), np.flatnonzero(history.is_freed)
-    after = np.append(ends, TID_NONE)[np.searchsorted(ends, row, side="right")]
+    after = np.append(ends, NO_ROW)[np.searchsorted(ends, row, side="right")]
     freed = (states.instance[after] == states.instance[row]) & (count[after] == count[row])
-    freed &= after != TID_NONE
+    freed &= after != NO_ROW
     inline = (states.table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
     inline &= history.is_freed[row] & (row > 0) & (states.instance[row - 1] == states.instance[row])
-    return np.where(freed, after, np.where(inline, row, TID_NONE))
+    return np.where(freed, after, np.where(inline, row, NO_ROW))
 
 
 def emptied_state(history: History, found: Candidates) -> Rows:
@@ -75,4 +70,4 @@ def emptied_state(history: History, found: Candidates) -> Rows:
     last = np.searchsorted(states.instance, states.instance[row], side="right") - 1
     count = np.cumsum(states.describes_content)
     empty = (last > row) & (states.table.links_count[last] == 0) & (count[last] == count[row])
-    return np.where(empty, last, TID_NONE)
+    return np.where(empty, last, NO_ROW)

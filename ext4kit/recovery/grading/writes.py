@@ -11,11 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
+from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.history.writes import COMMIT_INTERVAL
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.recovery.intervals import owners_sharing_blocks
 from ext4kit.units import NANOSECONDS
 
 MINUTE = 60 * NANOSECONDS
@@ -288,3 +289,21 @@ class WriteHistory:
             ended = np.where(cut, np.minimum(ended, breaks.commit_time[place]), ended)
             changed = np.where(known & breaks.unmounted[place], -1, changed)
         return (changed >= 0) & (ended - states.table.ctime[changed] < WRITEBACK_LIMIT)
+
+
+def owners_sharing_blocks(one: Runs, other: Runs, owners: int) -> Bools:
+    """True per owner whose runs of both tables share a block."""
+    edges = np.unique(
+        np.concatenate(
+            [part for runs in (one, other) for part in (runs.physical, runs.physical + runs.length)]
+        )
+    )
+    keyed = []
+    for runs in (one, other):
+        start = np.searchsorted(edges, runs.physical)
+        length = np.searchsorted(edges, runs.physical + runs.length) - start
+        keyed += [runs.owner * (len(edges) + 1) + start, length]
+    mine, _ = overlap_pairs(*keyed)
+    found = np.zeros(owners, bool)
+    found[one.owner[mine]] = True
+    return found

@@ -10,10 +10,8 @@ import pytest
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.lost import foreign_metadata
-from ext4kit.lost.foreign_metadata import may_hold_foreign_metadata
 from ext4kit.recovery.grading import slack
-from ext4kit.recovery.grading.slack import may_hold_foreign_data
+from ext4kit.recovery.grading.slack import may_hold_foreign_data, may_hold_foreign_metadata
 
 SIZE = 64  # bytes of a block
 ZEROS = 4  # that are more than chance
@@ -122,16 +120,12 @@ def test_what_is_not_read_any_more_stays_in_doubt(monkeypatch: pytest.MonkeyPatc
             patch.setattr(slack, "MAX_BYTES_READ", affordable * SIZE)
             assert may_hold_foreign_data(image, size, pieces, wanted).tolist() == expected
             assert may_hold_foreign_metadata(image, size, pieces).tolist() == expected
-        with monkeypatch.context() as patch:
-            patch.setattr(foreign_metadata, "MAX_BYTES_READ", affordable * SIZE)
-            assert may_hold_foreign_metadata(image, size, pieces).tolist() == expected
 
 
 def test_more_blocks_than_are_read_at_once_are_all_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (slack, foreign_metadata):
-        monkeypatch.setattr(module, "BLOCKS_AT_ONCE", 2)
+    monkeypatch.setattr(slack, "BLOCKS_AT_ONCE", 2)
     for place in range(5):
         blocks = [FULL] * 5 + [ENDS]
         blocks[place] = FULL[:-10] + bytes(10)
