@@ -89,7 +89,7 @@ def feature_scanner(batch: BlockBatch) -> BlockFeatures | None:
     """Features of one batch; None for journal blocks or for zeros only."""
     if batch.in_log or not len(batch):
         return None
-    tail = _zero_tails(batch.data)
+    tail = zero_tails(batch.data)
     filled = np.flatnonzero(tail < batch.data.shape[1])
     if not len(filled):
         return None
@@ -122,23 +122,15 @@ def feature_scanner(batch: BlockBatch) -> BlockFeatures | None:
     )
 
 
-def _zero_tails(data: Bytes2D) -> Int64s:
+def zero_tails(data: Bytes2D) -> Int64s:
     """int64 (n,): zero bytes at the end of each block; the block size for a block of zeros."""
-    tail = np.zeros(len(data), np.int64)
+    size, tail = data.shape[1], np.zeros(len(data), np.int64)
     rows = np.flatnonzero(data[:, -1] == 0)
     for at in range(0, len(rows), _WHOLE_AT_ONCE):
-        some = rows[at : at + _WHOLE_AT_ONCE]
-        tail[some] = _full_block_zero_tails(data[some])
+        some = data[rows[at : at + _WHOLE_AT_ONCE]]
+        words, every = some.view(np.uint64) != 0, np.arange(len(some))
+        last = words.shape[1] - 1 - np.argmax(words[:, ::-1], axis=1)
+        rest = some.reshape(len(some), -1, 8)[every, last] != 0
+        zeros = size - (last + 1) * 8 + np.argmax(rest[:, ::-1], axis=1)
+        tail[rows[at : at + _WHOLE_AT_ONCE]] = np.where(words[every, last], zeros, size)
     return tail
-
-
-def _full_block_zero_tails(data: Bytes2D) -> Int64s:
-    size = data.shape[1]
-    words = data.view(np.uint64) != 0
-    last = words.shape[1] - 1 - np.argmax(words[:, ::-1], axis=1)
-    row = np.arange(len(data))
-    rest = data.reshape(len(data), -1, 8)[row, last] != 0
-    inner = np.argmax(rest[:, ::-1], axis=1)
-    zeros = size - (last + 1) * 8 + inner
-    found: Int64s = np.where(words[row, last], zeros, size)
-    return found

@@ -18,7 +18,7 @@ from ext4kit.carving.direct_blocks import (
     attach_preceding_blocks,
 )
 from ext4kit.carving.format_sizes import READ_AT_LEAST, READ_TIMES, FormatSizer
-from ext4kit.carving.indirect_bodies import HeadlessBodies, PositionRuns
+from ext4kit.carving.indirect_bodies import HeadlessBodies
 from ext4kit.carving.result import CarvedFiles
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filetypes.lengths import Budget
@@ -73,32 +73,16 @@ def _carve_slice(
     whole, headless = attach_preceding_blocks(
         bodies.position_runs(area), bodies.lacks_direct_blocks, measuring
     )
-    taken = _UsedPositions.from_runs([file.runs for file in whole] + headless)
-    measured = measuring.sized_files(*taken.runs)
-    rest = split_remaining(index, area, *taken.with_files(measured).runs, reader.block_size)
+    known = [file.runs for file in whole] + headless
+    taken = np.array([run for runs in known for run in runs], np.int64).reshape(-1, 2)
+    taken = taken[np.argsort(taken[:, 0], kind="stable")]
+    measured = measuring.sized_files(taken[:, 0], taken[:, 1])
+    taken = np.concatenate([taken, np.stack([measured.first, measured.count], axis=1)])
+    taken = taken[np.argsort(taken[:, 0], kind="stable")]
+    rest = split_remaining(index, area, taken[:, 0], taken[:, 1], reader.block_size)
     further, used = attach_nearest_blocks(headless, rest)
     parts = [_to_carved(measured, area), _to_carved(rest, area).drop(used)]
     return CarvedFiles.concat([*parts, _join_runs(whole + further, measuring)])
-
-
-class _UsedPositions:
-    """Positions that a file already uses, ascending."""
-
-    def __init__(self, first: Int64s, count: Int64s) -> None:
-        order = np.argsort(first, kind="stable")
-        self.runs = (first[order], count[order])
-
-    @classmethod
-    def from_runs(cls, files: list[PositionRuns]) -> _UsedPositions:
-        pairs = [run for runs in files for run in runs]
-        table = np.array(pairs, np.int64).reshape(-1, 2)
-        return cls(table[:, 0], table[:, 1])
-
-    def with_files(self, pieces: CarvedPieces) -> _UsedPositions:
-        first, count = self.runs
-        return _UsedPositions(
-            np.concatenate([first, pieces.first]), np.concatenate([count, pieces.count])
-        )
 
 
 def _to_carved(pieces: CarvedPieces, area: CarvingArea) -> CarvedFiles:

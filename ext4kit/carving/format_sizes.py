@@ -14,11 +14,7 @@ from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filetypes.lengths import LENGTHS, Budget, ContentReader, Stated
-from ext4kit.filetypes.signatures import (
-    SIGNATURE_NAMES,
-    WEAK_SIGNATURES,
-    match_signatures,
-)
+from ext4kit.filetypes.signatures import SIGNATURE_NAMES, WEAK_SIGNATURES, match_signatures
 
 _MEASURED = np.array([name in LENGTHS for name in SIGNATURE_NAMES])
 READ_TIMES = 8  # formats may read or decompress all usable blocks this many times

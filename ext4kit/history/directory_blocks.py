@@ -139,9 +139,8 @@ class DirectoryBlockHistory:
             kept &= then > 0
             kept[kept] &= then[kept] == epochs.layouts(self._block_owners[1][owner[kept]])
         instances = self._block_owners[2][owner[kept]]
-        return DirBlockVersions(
-            copies.blocks[kept], copies.tids[kept], instances, copies.tag_rows[kept]
-        )
+        tids, tags = copies.tids[kept], copies.tag_rows[kept]
+        return DirBlockVersions(copies.blocks[kept], tids, instances, tags)
 
     def _unallocated_versions(self) -> DirBlockVersions:
         """Unallocated blocks of deleted directories on disk, without all versions in the log."""
@@ -149,11 +148,9 @@ class DirectoryBlockHistory:
         blocks, _, instances = self._block_owners
         block, first = np.unique(blocks[::-1], return_index=True)
         instance = instances[::-1][first]
-        freed = (
-            (instance >= 0) & ~history.is_allocated[np.maximum(instance, 0)]
-            if len(states)
-            else instance < 0
-        )
+        freed = instance < 0
+        if len(states):
+            freed = ~freed & ~history.is_allocated[np.maximum(instance, 0)]
         block, instance = block[freed], instance[freed]
         free = ~history.fs.bitmaps.blocks_in_use(block)
         tenant, holder, begin, _ = self._ownership_periods
@@ -166,11 +163,8 @@ class DirectoryBlockHistory:
     def _allocated_versions(self) -> DirBlockVersions:
         """Present blocks of live directories, for the removed entries in them."""
         block, tid, instance = self._block_owners
-        last = ends_group(block)
-        allocated = self.history.is_allocated
-        kept = last & (
-            (instance < 0) | allocated[np.maximum(instance, 0)] if len(allocated) else instance < 0
-        )
+        live = np.append(self.history.is_allocated, True)[np.maximum(instance, NO_ROW)]
+        kept = ends_group(block) & live
         now = np.full(kept.sum(), TID_ON_DISK)
         return DirBlockVersions(block[kept], now, instance[kept], np.full(len(now), SRC_DISK))
 
@@ -185,9 +179,8 @@ class DirectoryBlockHistory:
         owner = self._owner_as_of(blocks, at)
         kept = owner >= 0
         instances = self._block_owners[2][owner[kept]]
-        return DirBlockVersions(
-            blocks[kept], at[kept], instances, np.full(kept.sum(), SRC_PRE_REPLAY)
-        )
+        source = np.full(kept.sum(), SRC_PRE_REPLAY)
+        return DirBlockVersions(blocks[kept], at[kept], instances, source)
 
     @cached_property
     def _ownership_periods(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -213,9 +206,8 @@ class DirectoryBlockHistory:
         if not len(history.states) or not len(instance):
             return np.full(len(instance), TID_ON_DISK)
         end = history.next_tid[history.last_content_row[known]]
-        return np.where(
-            (instance >= 0) & (end != TID_NONE) & ~history.is_allocated[known], end, TID_ON_DISK
-        )
+        freed = (instance >= 0) & (end != TID_NONE) & ~history.is_allocated[known]
+        return np.where(freed, end, TID_ON_DISK)
 
     def _created_in_journal(self, rows: Int64s) -> Bools:
         """True for each state whose inode was created after the first commit in the log."""
@@ -317,9 +309,8 @@ class DirectoryBlockHistory:
         table, typed = self.history.states.table, self.history.fs.has_file_types
         states = self.history.states
         rows = self.directory_states
-        rows = np.flatnonzero(
-            np.isin(states.instance, states.instance[rows[self._are_inline(rows)]])
-        )
+        inline = states.instance[rows[self._are_inline(rows)]]
+        rows = np.flatnonzero(np.isin(states.instance, inline))
         first = rows[np.unique(states.instance[rows], return_index=True)[1]]
         first = first[self._created_in_journal(first)]
         tid = np.concatenate([states.tid[rows], states.tid[first] - 1])

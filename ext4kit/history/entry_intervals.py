@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.grouping import expand, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.filesystem.sparse import sparse_flags
@@ -145,15 +145,10 @@ class _SpanJoiner:
         sort = np.lexsort((entries.block, directory, key, entries.inode, block))
         entries, key = entries.take(sort), key[sort]
         block, directory = block[sort], directory[sort]
-        follows = (
-            (block[1:] == block[:-1])
-            & (entries.inode[1:] == entries.inode[:-1])
-            & (key[1:] == key[:-1])
-            & (directory[1:] == directory[:-1])
-            & (entries.file_type[1:] == entries.file_type[:-1])
-            & (entries.block[1:] == entries.block[:-1] + 1)
-        )
-        start = np.concatenate([[0], np.flatnonzero(~follows) + 1])[: len(block)]
+        # A change of the file type starts a new interval: number and name were reused.
+        begins = starts_group(block, entries.inode, key, directory, entries.file_type)
+        begins[1:] |= entries.block[1:] != entries.block[:-1] + 1
+        start = np.flatnonzero(begins)
         last = np.append(start[1:], len(block))[: len(start)] - 1
         spans = _VersionSpans(
             entries.block[start] + piece.start,
@@ -219,9 +214,7 @@ def _also_in_journal(found: EntryIntervals) -> Bools:
         return again
     same = (found.directory, found.name_key, found.inode, found.block)
     rank = np.lexsort((-freed, *same))
-    follows = np.ones(len(rank) - 1, bool)
-    for column in same:
-        follows &= column[rank[1:]] == column[rank[:-1]]
+    follows = ~starts_group(*(column[rank] for column in same))[1:]
     again[rank[:-1]] = follows & (found.last_seen[rank[:-1]] == TID_BEFORE_LOG)
     return again
 

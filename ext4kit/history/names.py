@@ -131,15 +131,14 @@ class NameHistory:
         first, in_force_by = self._start_bounds(found.take(kept))
         rank = np.lexsort((first, last_tid, removed_tid, np.minimum(last_tid, 0), instance[kept]))
         kept = kept[rank]
+        last_tid, removed_tid = last_tid[rank], removed_tid[rank]
         return NameTable(
             instance[kept],
             found.directory[kept],
-            self._no_overlapping_names(
-                instance[kept], first[rank], last_tid[rank], removed_tid[rank]
-            ),
+            self._no_overlapping_names(instance[kept], first[rank], last_tid, removed_tid),
             in_force_by[rank],
-            found.removed[kept],
-            found.last_seen[kept],
+            removed_tid,
+            last_tid,
             found.block[kept],
             found.source[kept],
             found.at[kept],
@@ -154,15 +153,10 @@ class NameHistory:
         if not len(instance):
             return first
         directory = states.table.mode[np.searchsorted(states.instance, instance)] >> 12 == DIRECTORY
-        follows = (
-            directory[1:]
-            & (instance[1:] == instance[:-1])
-            & (last_tid[:-1] >= 0)
-            & (removed_tid[:-1] <= last_tid[1:])
-        )
-        return np.append(
-            first[:1], np.where(follows, np.maximum(first[1:], removed_tid[:-1]), first[1:])
-        )
+        follows = directory[1:] & (instance[1:] == instance[:-1])
+        follows &= (last_tid[:-1] >= 0) & (removed_tid[:-1] <= last_tid[1:])
+        bounded = np.maximum(first[1:], removed_tid[:-1])
+        return np.append(first[:1], np.where(follows, bounded, first[1:]))
 
     def _start_bounds(self, found: EntryIntervals) -> tuple[Int64s, Int64s]:
         """(`valid_from`, `in_force_by`) of `NameTable` for each interval.
@@ -182,14 +176,11 @@ class NameHistory:
         end = states.table.ctime[start] + resolution[start]
         is_known = (start > 0) & (states.instance[start - 1] == states.instance[start])
         is_known &= resolution[start] == 0
-        changed = np.where(
-            at >= 0, np.minimum(states.tid[start], found.first_seen), found.first_seen
-        )
         recent = end >= self.history.started_after(found.first_seen)
-        changed = np.where(recent, found.first_seen, changed)
-        was_added = (
-            (at >= 0) & (changed == found.first_seen) & (found.first_seen < TID_PRE_FAST_COMMIT)
-        )
+        earlier = np.minimum(states.tid[start], found.first_seen)
+        changed = np.where((at >= 0) & ~recent, earlier, found.first_seen)
+        was_added = (at >= 0) & (changed == found.first_seen)
+        was_added &= found.first_seen < TID_PRE_FAST_COMMIT
         was_added &= (found.valid_from == TID_BEFORE_LOG) & (found.last_seen >= 0)
         was_added &= is_known | recent
         old = (at >= 0) & ~is_known & (end < min(self.history.commit_times.values(), default=0))
@@ -339,9 +330,8 @@ class NameHistory:
         names = self.name_table
         paths: list[bytes | None] = [None] * len(rows)
         logged = np.flatnonzero(names.last_seen[rows] != SLACK_ENTRY)
-        for at, path in zip(
-            logged.tolist(), self.paths_at_removal(rows[logged], removal_tids[logged]), strict=True
-        ):
+        known = self.paths_at_removal(rows[logged], removal_tids[logged])
+        for at, path in zip(logged.tolist(), known, strict=True):
             paths[at] = path
         named = np.flatnonzero(self.removed.bond == Bond.NAMED)
         slack, instances = self.removed.found.take(named), self.removed.instance[named].tolist()

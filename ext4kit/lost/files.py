@@ -73,11 +73,11 @@ def find_lost_files(fs: LostFileSystem) -> DeletedFiles:
     batches = [_read_batch(fs, fs.inode_table(numbers[at : at + INODES_AT_ONCE])) for at in pieces]
     _mark_shared_blocks(batches)
     files = [file for batch in batches for file in _records(fs, batch, places)]
-    return DeletedFiles(fs, sorted(files + find_deleted_in_lost(fs, files), key=_sort_key))
-
-
-def _sort_key(file: DeletedFile) -> tuple[bool, bytes, int]:
-    return file.path is None, file.path or file.partial_path or b"", file.number or 0
+    files += find_deleted_in_lost(fs, files)
+    files.sort(
+        key=lambda one: (one.path is None, one.path or one.partial_path or b"", one.number or 0)
+    )
+    return DeletedFiles(fs, files)
 
 
 # ------------------------------------------------------------------------------- many at once
@@ -200,66 +200,44 @@ def _records(
     ends = row_bounds(batch.runs.owner[row], count).tolist()
     blocks = np.bincount(batch.runs.owner, batch.runs.length, count).astype(np.int64).tolist()
     copied = fs.from_journal_copy(batch.table.number).tolist()
-    for place, inode in enumerate(batch.table.each()):
-        yield _record(
-            fs,
-            inode,
-            places[inode.number],
-            batch.kept_runs.take(slice(left[place], left[place + 1])),
-            lost[ends[place] : ends[place + 1]],
-            blocks[place],
-            batch.reasons.get(place, []),
-            copied[place],
-        )
-
-
-def _record(
-    fs: LostFileSystem,
-    inode: Inode,
-    path: bytes,
-    left: Runs,
-    lost: list[tuple[int, int]],
-    blocks: int,
-    against: list[Reason],
-    copied: bool,
-) -> DeletedFile:
-    reused = sum(length for _, length in lost)
-    grade = Grade.PARTIAL if against or reused else Grade.INTACT
-    if blocks and reused >= blocks:
-        grade = Grade.OVERWRITTEN
     size = fs.superblock.block_size
-    ranges = tuple(
-        ReusedRange(at * size, min(length * size, inode.size - at * size), LATER_FS)
-        for at, length in lost
-    )
-    top = path[1:].split(b"/", 1)[0]
-    unnamed = top in fs.unnamed
-    where = "journal copy" if copied else "inode table"
-    sources: Sources = {"inode": f"{where} of the lost file system"}
-    if path[1:] not in fs.unnamed:
-        sources["name"] = "directory blocks of the lost file system"
-    return DeletedFile(
-        path=None if unnamed else path,
-        name=None if path[1:] in fs.unnamed else path.rsplit(b"/", 1)[1],
-        inode=inode,
-        size=inode.size,
-        dtime=None,
-        deleted_between=(None, None),
-        grade=grade,
-        blocks=blocks,
-        blocks_reused=reused,
-        lost=ranges,
-        sources=sources,
-        reasons=tuple(against),
-        superseded=False,
-        link_target=_link_target(fs, inode, left) if not lost else None,
-        partial_path=path[1:] if unnamed else None,
-        _content=(
-            open_content(fs, fs.blocks, inode, left, (), inode.size)
-            if inode.kind == "file"
-            else None
-        ),
-    )
+    for place, inode in enumerate(batch.table.each()):
+        path, against = places[inode.number], batch.reasons.get(place, [])
+        kept = batch.kept_runs.take(slice(left[place], left[place + 1]))
+        taken = lost[ends[place] : ends[place + 1]]
+        reused = sum(length for _, length in taken)
+        grade = Grade.PARTIAL if against or reused else Grade.INTACT
+        if blocks[place] and reused >= blocks[place]:
+            grade = Grade.OVERWRITTEN
+        unnamed = path[1:].split(b"/", 1)[0] in fs.unnamed
+        where = "journal copy" if copied[place] else "inode table"
+        sources: Sources = {"inode": f"{where} of the lost file system"}
+        if path[1:] not in fs.unnamed:
+            sources["name"] = "directory blocks of the lost file system"
+        content = None
+        if inode.kind == "file":
+            content = open_content(fs, fs.blocks, inode, kept, (), inode.size)
+        yield DeletedFile(
+            path=None if unnamed else path,
+            name=None if path[1:] in fs.unnamed else path.rsplit(b"/", 1)[1],
+            inode=inode,
+            size=inode.size,
+            dtime=None,
+            deleted_between=(None, None),
+            grade=grade,
+            blocks=blocks[place],
+            blocks_reused=reused,
+            lost=tuple(
+                ReusedRange(at * size, min(length * size, inode.size - at * size), LATER_FS)
+                for at, length in taken
+            ),
+            sources=sources,
+            reasons=tuple(against),
+            superseded=False,
+            link_target=None if taken else _link_target(fs, inode, kept),
+            partial_path=path[1:] if unnamed else None,
+            _content=content,
+        )
 
 
 def _link_target(fs: LostFileSystem, inode: Inode, left: Runs) -> bytes | None:

@@ -271,10 +271,7 @@ def _was_unmounted(traces: FsArtifacts, uuid: bytes | None, size: int) -> bool |
 
 
 def synthetic_superblock(
-    source: Source,
-    shape: tuple[int, int, int | None],
-    largest: int,
-    uuid: bytes = bytes(16),
+    source: Source, shape: tuple[int, int, int | None], largest: int, uuid: bytes = bytes(16)
 ) -> Superblock:
     """A superblock with the known values.
 

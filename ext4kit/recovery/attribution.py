@@ -82,7 +82,9 @@ def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttri
     history, row = artifacts.history, candidates.state_row
     instance, tid = history.states.instance[row], history.states.tid[row]
     runs, uses = clip_to_size(history, candidates), recorded_uses(history)
-    freed = _freed_tids(history, candidates)
+    freed = np.where(candidates.freed_tid == TID_ON_DISK, tid, candidates.freed_tid)
+    # An earlier state may have been written over in the transaction that ended it.
+    freed = np.where(candidates.superseded & (freed > tid), freed - 1, freed)
     since = np.where(tid == TID_ON_DISK, freed, tid)  # another inode with a block later took it
     reuse = find_reuse(history, uses, runs, instance, since, freed)
     untagged, unassigned = find_untagged_copies(
@@ -107,14 +109,6 @@ def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttri
         unassigned,
         _tree_block_reused(history, candidates, uses, since, freed),
     )
-
-
-def _freed_tids(history: History, candidates: Candidates) -> Int64s:
-    """Per candidate: tid after which a use by another inode is reuse."""
-    tid = history.states.tid[candidates.state_row]
-    freed = np.where(candidates.freed_tid == TID_ON_DISK, tid, candidates.freed_tid)
-    # An earlier state may have been written over in the transaction that ended it.
-    return np.where(candidates.superseded & (freed > tid), freed - 1, freed)
 
 
 def _tree_block_reused(
@@ -157,9 +151,8 @@ def find_competing(history: History, candidates: Candidates, runs: Runs) -> Bloc
     later &= candidates.freed_tid[runs.owner[mine]] != TID_NONE
     mine, other = mine[later], other[later]
     start = np.maximum(runs.physical[mine], others.physical[other])
-    end = np.minimum(
-        runs.physical[mine] + runs.length[mine], others.physical[other] + others.length[other]
-    )
+    end = (others.physical + others.length)[other]
+    end = np.minimum((runs.physical + runs.length)[mine], end)
     number = table.number[candidates.state_row][others.owner[other]]
     freed_at = candidates.freed_tid[others.owner[other]]
     return BlockReuse(runs.owner[mine], start, end - start, number, freed_at)

@@ -146,12 +146,10 @@ def find_reuse(
         later &= theirs.instance[other] != instance[candidate]
         mine, other = mine[later], other[later]
         start = np.maximum(runs.physical[mine], theirs.start[other])
-        end = np.minimum(
-            runs.physical[mine] + runs.length[mine], theirs.start[other] + theirs.length[other]
-        )
-        parts.append(
-            BlockReuse(runs.owner[mine], start, end - start, theirs.inode[other], theirs.tid[other])
-        )
+        end = (theirs.start + theirs.length)[other]
+        length = np.minimum((runs.physical + runs.length)[mine], end) - start
+        theirs = theirs.take(other)
+        parts.append(BlockReuse(runs.owner[mine], start, length, theirs.inode, theirs.tid))
     found = BlockReuse.concat(parts)
     return found.take(np.lexsort((-found.tid, found.start, found.candidate)))
 

@@ -70,12 +70,9 @@ def select_candidates(
         maps: rebuilt maps, for instances without a content state.
     """
     if not len(history.states):
-        nothing = np.zeros(0, np.int64)
-        flags = nothing.astype(bool)
-        runs = Runs.empty()
-        pairs = (nothing, nothing)
-        sources = nothing.astype(str)
-        return Candidates(nothing, sources, nothing, flags, runs, flags, pairs, nothing)
+        none = np.zeros(0, np.int64)
+        sources, flags, runs = none.astype(str), none.astype(bool), Runs.empty()
+        return Candidates(none, sources, none, flags, runs, flags, (none, none), none)
     deleted = np.flatnonzero(~history.is_allocated)
     last = history.last_content_row[deleted]
     parts = [_from_states(history, last[last >= 0], False)]
@@ -111,17 +108,10 @@ def _freed_tids(history: History, rows: Int64s) -> Int64s:
 
 def _freed_tids_by_dtime(history: History, rows: Int64s) -> Int64s:
     """First tid committed at or after each deletion time, TID_ON_DISK for none."""
-    if history.log is None:
-        return np.full(len(rows), TID_ON_DISK)
-    known = sorted(
-        (item.order, item.commit_time_ns)
-        for item in history.log.transactions
-        if item.commit_time_ns is not None
-    )
+    known = sorted(history.commit_times.items())
     orders = np.array([order for order, _ in known] + [TID_ON_DISK], np.int64)
-    times = np.maximum.accumulate(np.array([time for _, time in known] or [0], np.int64))
-    place = np.searchsorted(times, history.states.table.dtime[rows] * NANOSECONDS)
-    return orders[place] if known else np.full(len(rows), TID_ON_DISK)
+    times = np.maximum.accumulate(np.array([time for _, time in known], np.int64))
+    return orders[np.searchsorted(times, history.states.table.dtime[rows] * NANOSECONDS)]
 
 
 def _without_content_state(
@@ -137,11 +127,13 @@ def _without_content_state(
     place = _rebuilt_rows(instances, found)
     mapped = (place != NO_ROW) & ~(sound & usable)
     stale, nothing = usable & ~mapped, ~usable & ~mapped
+    stale_maps, no_maps = (
+        history.map_states(rows[stale], roots[stale]),
+        history.map_states(rows[:0]),
+    )
     parts = [
-        _from_final_states(
-            history, rows[stale], STALE_INDEX, history.map_states(rows[stale], roots[stale])
-        ),
-        _from_final_states(history, rows[nothing], NO_MAP, history.map_states(rows[:0])),
+        _from_final_states(history, rows[stale], STALE_INDEX, stale_maps),
+        _from_final_states(history, rows[nothing], NO_MAP, no_maps),
     ]
     if found is not None and mapped.any():
         place = place[mapped]
@@ -233,9 +225,8 @@ def _earlier_version_rows(history: History) -> Rows:
     kept = before.owner[mine] == after.owner[other]
     mine, other = mine[kept], other[kept]
     start = np.maximum(before.physical[mine], after.physical[other])
-    end = np.minimum(
-        before.physical[mine] + before.length[mine], after.physical[other] + after.length[other]
-    )
+    end = (after.physical + after.length)[other]
+    end = np.minimum((before.physical + before.length)[mine], end)
     shared = np.bincount(before.owner[mine], end - start, len(earlier))
     total = np.bincount(before.owner, before.length, len(earlier))
     shrunk = states.table.size[earlier] > states.table.size[later]
@@ -276,17 +267,8 @@ def _overwritten_in_journal(history: History, runs: Runs, later: Rows) -> Bools:
 
 def _concat(parts: list[Candidates]) -> Candidates:
     """Join tables of candidates."""
-    columns = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in (
-            "state_row",
-            "map_source",
-            "freed_tid",
-            "superseded",
-            "map_damaged",
-            "rebuilt_row",
-        )  # fmt: skip
-    }
+    names = ("state_row", "map_source", "freed_tid", "superseded", "map_damaged", "rebuilt_row")
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
     owners = [part.tree_blocks[0] + start for part, start in zip(parts, starts, strict=False)]
     nodes = np.concatenate(owners), np.concatenate([part.tree_blocks[1] for part in parts])

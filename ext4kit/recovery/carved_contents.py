@@ -15,7 +15,6 @@ from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
-from ext4kit.reasons import Reason
 from ext4kit.recovery.artifacts import Artifacts
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.maps.rebuilt import INDIRECT_BLOCKS, owners_without_overlap
@@ -68,11 +67,8 @@ def find_carved_contents(artifacts: Artifacts, blocks: BlockAttribution) -> Carv
         if len(blocks.unassigned) and log is not None and log.reader.blocks is log.home:
             space = artifacts.space
             runs, features = block_features_of_journal(log, blocks.unassigned)
-            parts.append(
-                _to_contents(
-                    space, carve(space.blocks, features, runs, Intervals.empty()), UNTAGGED_JOURNAL
-                )
-            )
+            copies = carve(space.blocks, features, runs, Intervals.empty())
+            parts.append(_to_contents(space, copies, UNTAGGED_JOURNAL))
     return _concat(parts)
 
 
@@ -170,37 +166,32 @@ def head_at(contents: CarvedContents, row: int, most: int) -> bytes:
 
 def content_files(contents: CarvedContents, left_out: set[int]) -> list[DeletedFile]:
     """Records of the contents without a matched inode, by first block."""
-    order = np.argsort(contents.first_block, kind="stable").tolist()
-    rows = [row for row in order if row not in left_out]
-    return [_file(contents, row) for row in rows]
-
-
-def _file(contents: CarvedContents, row: int) -> DeletedFile:
-    content = content_at(contents, row)
-    assert content.runs is not None
-    return DeletedFile(
-        path=None,
-        name=None,
-        inode=None,
-        size=content.size,
-        dtime=None,
-        deleted_between=(None, None),
-        grade=Grade.CARVED,
-        blocks=int(content.runs.length.sum()),
-        blocks_reused=0,
-        lost=(),
-        sources={"map": str(contents.map_source[row])},
-        reasons=_reasons(contents, row),
-        superseded=False,
-        link_target=None,
-        first_block=int(contents.first_block[row]),
-        fragment=bool(contents.is_fragment[row]),
-        _signature=int(contents.signature[row]),
-        _content=content,
-    )
-
-
-def _reasons(contents: CarvedContents, row: int) -> tuple[Reason, ...]:
-    if contents.is_fragment[row]:
-        return (reasons.CARVED_FRAGMENT,)
-    return () if contents.is_reliable[row] else (reasons.CARVED_BOUNDARIES,)
+    files = []
+    for row in np.argsort(contents.first_block, kind="stable").tolist():
+        if row in left_out:
+            continue
+        against = () if contents.is_reliable[row] else (reasons.CARVED_BOUNDARIES,)
+        content = content_at(contents, row)
+        assert content.runs is not None
+        file = DeletedFile(
+            path=None,
+            name=None,
+            inode=None,
+            size=content.size,
+            dtime=None,
+            deleted_between=(None, None),
+            grade=Grade.CARVED,
+            blocks=int(content.runs.length.sum()),
+            blocks_reused=0,
+            lost=(),
+            sources={"map": str(contents.map_source[row])},
+            reasons=(reasons.CARVED_FRAGMENT,) if contents.is_fragment[row] else against,
+            superseded=False,
+            link_target=None,
+            first_block=int(contents.first_block[row]),
+            fragment=bool(contents.is_fragment[row]),
+            _signature=int(contents.signature[row]),
+            _content=content,
+        )
+        files.append(file)
+    return files

@@ -141,9 +141,8 @@ def _without_blocks(runs: Runs, lost: Sequence[LostPiece]) -> Runs:
         return runs
     table = np.array([(piece.start, piece.length) for piece in lost], np.int64)
     listed = Intervals.union(table[:, 0], table[:, 1])
-    return subtract_parts(
-        runs, *common_parts(runs.physical, runs.length, listed.start, listed.length)
-    )
+    shared = common_parts(runs.physical, runs.length, listed.start, listed.length)
+    return subtract_parts(runs, *shared)
 
 
 def subtract_parts(runs: Runs, row: Rows, start: Int64s, length: Int64s) -> Runs:

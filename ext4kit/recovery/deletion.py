@@ -40,14 +40,16 @@ def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
     states, row = history.states, found.state_row
     if not len(found):
         return DeletionFacts([], [], [], [], [], [])
-    linked = _last_linked_rows(history)[row]
-    freed = _freed_rows(history, row)
+    # the last linked state of the instance up to that of the candidate
+    linked = np.maximum.accumulate(np.where(states.is_linked, np.arange(len(states)), NO_ROW))[row]
+    linked = np.where(states.instance[linked] == states.instance[row], linked, NO_ROW)
+    # the last state of the instance, if it is freed
+    last = history.last_rows[states.instance[row]]
+    is_freed = (states.table.links_count[last] == 0) & ~states.describes_content[last]
+    freed = np.where(is_freed, last, NO_ROW)
     shown = np.where(found.superseded, row, linked)
-    dated = (
-        (freed >= 0)
-        & history.is_freed[freed]
-        & ~np.isin(states.table.number[freed], history.freed_by_fast_commits)
-    )
+    dated = (freed >= 0) & history.is_freed[freed]
+    dated &= ~np.isin(states.table.number[freed], history.freed_by_fast_commits)
     dtime = np.where(dated, states.table.dtime[freed] * NANOSECONDS, 0)
     mtime = states.table.mtime[freed].tolist()
     return DeletionFacts(
@@ -68,21 +70,6 @@ def transaction_times(history: History) -> dict[int, TransactionTime]:
         item.order: TransactionTime(int(item.id), item.commit_time_ns)
         for item in history.log.transactions
     }
-
-
-def _last_linked_rows(history: History) -> Rows:
-    """Per state: row of the last linked state of its instance up to it, NO_ROW for none."""
-    states = history.states
-    last = np.maximum.accumulate(np.where(states.is_linked, np.arange(len(states)), NO_ROW))
-    return np.where(states.instance[last] == states.instance, last, NO_ROW)
-
-
-def _freed_rows(history: History, row: Int64s) -> Rows:
-    """Row of the last state of each instance if that is freed, else NO_ROW."""
-    states = history.states
-    last = np.searchsorted(states.instance, states.instance[row], side="right") - 1
-    freed = (states.table.links_count[last] == 0) & ~states.describes_content[last]
-    return np.where(freed, last, NO_ROW)
 
 
 def _complete_owners(history: History, row: Int64s, linked: Rows) -> list[Inode]:

@@ -56,9 +56,12 @@ def find_discarded(
     table, row = history.states.table, found.state_row
     judged = (table.is_regular | table.is_symlink)[row] & ~found.size_unknown
     written = runs.take(judged[runs.owner] & ~runs.unwritten)
-    every = np.arange(len(written))
-    numbered = Runs(every, written.logical, written.length, written.physical, written.unwritten)
-    zeros = _zeros(history.fs, numbered if features is None else _outside(numbered, features))
+    numbered = replace(written, owner=np.arange(len(written)))
+    if features is not None:  # where the scan found no data
+        data = features.start, features.length
+        known = common_parts(numbered.physical, numbered.length, *data)
+        numbered = subtract_parts(numbered, *known)
+    zeros = _zeros(history.fs, numbered)
     taken = history.fs.bitmaps.blocks_in_use(zeros.physical)  # zeros of another owner
     zeros = zeros.take(~taken)
     whole = zeros.length == written.length[zeros.owner]
@@ -97,13 +100,6 @@ def _groups_of(fs: FileSystem, table: Runs) -> str:
     shown = [f"{first}" if first == last else f"{first}-{last}" for first, last in edges]
     more = f" and {len(shown) - MOST_RANGES:,} ranges more" if len(shown) > MOST_RANGES else ""
     return f"block groups {', '.join(shown[:MOST_RANGES])}{more}"
-
-
-def _outside(runs: Runs, features: BlockFeatures) -> Runs:
-    """Parts of runs for which the scan found no data."""
-    return subtract_parts(
-        runs, *common_parts(runs.physical, runs.length, features.start, features.length)
-    )
 
 
 def _zeros(fs: FileSystem, parts: Runs) -> Runs:

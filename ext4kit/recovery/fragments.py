@@ -15,7 +15,6 @@ import numpy as np
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.filetypes.identify import text_encoding
-from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNTAGGED_JOURNAL, CarvedContents, head_at
@@ -67,9 +66,8 @@ def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool
     time, length = _write_times(blocks)
     order = np.argsort(time)
     later = np.append(np.cumsum(length[order][::-1])[::-1], 0)
-    freed_before = np.searchsorted(
-        time[order], table.ctime[found.state_row[unmapped]], side="right"
-    )
+    freed = table.ctime[found.state_row[unmapped]]
+    freed_before = np.searchsorted(time[order], freed, side="right")
     left = int(contents.runs.length.sum())
     shares = later[freed_before] / np.maximum(later[freed_before] + left, 1)
     return float(shares.sum()) > MAX_REUSE_SHARE * len(shares)
@@ -77,18 +75,14 @@ def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool
 
 def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
     """(last write or creation time, ns; blocks) of the runs of all files with known blocks."""
-    table, runs = blocks.history.states.table.take(blocks.candidates.state_row), blocks.runs
-    parts = [(table, runs)]
-    for table, maps in blocks.history.fs.allocated_maps():
-        regular = table.is_regular
-        parts.append((table, maps.runs.take(regular[maps.runs.owner])))
-    time = [_last_write_time(table)[runs.owner] for table, runs in parts]
-    return np.concatenate(time), np.concatenate([runs.length for _, runs in parts])
-
-
-def _last_write_time(table: InodeTable) -> Int64s:
-    """Last write or creation of each inode, ns; deletion sets mtime too."""
-    return np.where(table.links_count > 0, np.maximum(table.crtime, table.mtime), table.crtime)
+    history, times = blocks.history, []
+    parts = [(history.states.table.take(blocks.candidates.state_row), blocks.runs)]
+    for table, maps in history.fs.allocated_maps():
+        parts.append((table, maps.runs.take(table.is_regular[maps.runs.owner])))
+    for table, runs in parts:
+        latest = np.maximum(table.crtime, table.mtime)  # deletion sets mtime too
+        times.append(np.where(table.links_count > 0, latest, table.crtime)[runs.owner])
+    return np.concatenate(times), np.concatenate([runs.length for _, runs in parts])
 
 
 def _looks_like_file_start(head: bytes, behind_others: bool) -> bool:

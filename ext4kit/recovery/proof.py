@@ -116,9 +116,8 @@ class Proofs:
             assert self._history.log is not None
             logged[logged] = self._history.log.tags.order[copies[logged]] == order[logged]
             offset[logged], tid[logged] = self._of_copies(copies[logged])
-        known = (
-            (offset >= 0) & (logged | (order == TID_ON_DISK)) & ~states.untagged[rows] & (rows >= 0)
-        )
+        known = (offset >= 0) & (logged | (order == TID_ON_DISK))
+        known &= ~states.untagged[rows] & (rows >= 0)
         checksum = states.table.checksum[rows].tolist()
         columns = (offset + skip).tolist(), block.tolist(), tid.tolist(), checksum, known.tolist()
         proven = self._fs.superblock.has_metadata_checksums
@@ -140,9 +139,8 @@ class Proofs:
         states = self._history.states
         table = states.table
         inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-        freed = (table.links_count == 0) & (
-            ~states.describes_content | (inline & (table.dtime > 0))
-        )
+        freed = ~states.describes_content | (inline & (table.dtime > 0))
+        freed &= table.links_count == 0
         rows = np.where(freed, np.arange(len(states)), len(states))
         following = np.minimum.accumulate(rows[::-1])[::-1]
         row = following[self._found.state_row] if len(states) else self._found.state_row
@@ -160,16 +158,12 @@ class Proofs:
         """Each candidate as the last owner, with the first and last transaction that show it."""
         states, row = self._history.states, self._found.state_row
         order = states.tid[row]
-        _, first = self._as_of(
-            self._table_blocks, np.where(order < TID_PRE_FAST_COMMIT, order, TID_NONE)
-        )
+        blocks, at = self._table_blocks, np.where(order < TID_PRE_FAST_COMMIT, order, TID_NONE)
+        _, first = self._as_of(blocks, at)
         last = first
         if self._journal_copies is not None:
-            _, last = self._of_copies(
-                self._journal_copies.newest_copies(
-                    self._table_blocks, self._history.last_valid_tid(row)
-                )
-            )
+            until = self._history.last_valid_tid(row)
+            _, last = self._of_copies(self._journal_copies.newest_copies(blocks, until))
         on_disk = order >= TID_PRE_FAST_COMMIT
         first, last = (np.where(on_disk, NO_ROW, tid).tolist() for tid in (first, last))
         columns = states.table.number[row].tolist(), states.table.generation[row].tolist()
@@ -252,11 +246,8 @@ class Proofs:
         while where is not None and start >= 0:
             entry = raw[start - _ENTRY : start]
             if entry[:4] == number.to_bytes(4, "little") and entry[6] == len(name):
-                return {
-                    "offset": where["offset"] + start - _ENTRY,
-                    "block": where["block"],
-                    "transaction": where["transaction"],
-                }
+                at, block = where["offset"] + start - _ENTRY, where["block"]
+                return {"offset": at, "block": block, "transaction": where["transaction"]}
             start = raw.find(name, start + 1)
         return None
 

@@ -9,15 +9,12 @@ from functools import cache, partial
 import numpy as np
 
 from ext4kit import reasons
-from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.content import Content
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
-from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, NO_MAP
 from ext4kit.recovery.carved_contents import CarvedContents, content_at, content_files
-from ext4kit.recovery.content import LostPiece, link_target, open_content, reused_ranges
+from ext4kit.recovery.content import link_target, open_content, reused_ranges
 from ext4kit.recovery.grading.grade import Grading
 from ext4kit.recovery.joining import Match
 from ext4kit.recovery.journal_content import TaggedContentBlocks
@@ -81,7 +78,8 @@ def _candidate_files(
     """Records of the candidates, in their order."""
     deletion = blocks.deletion
     candidates, history = blocks.candidates, blocks.history
-    proofs, block_size = Proofs(blocks, names), history.fs.superblock.block_size
+    fs, proofs = history.fs, Proofs(blocks, names)
+    block_size = fs.superblock.block_size
     inode_source = cache(partial(state_source, blocks.transactions))
     rows, superseded = candidates.state_row.tolist(), candidates.superseded.tolist()
     size_unknown = candidates.size_unknown.tolist()
@@ -92,10 +90,17 @@ def _candidate_files(
         size = blocks.sizes[place] or None if size_unknown[place] else inode.size
         size = None if map_source == NO_MAP else size
         where = inode_source(deletion.tid[place])
-        if map_source == INODE_TABLE and inode.number in history.fs.orphans:
+        if map_source == INODE_TABLE and inode.number in fs.orphans:
             where = ORPHAN_LIST
         if untagged[place]:
             where = UNTAGGED_COPY
+        content, target = None, None
+        if inode.kind == "file" and size is not None:
+            reader = _block_reader(blocks, place)
+            content = open_content(fs, reader, inode, runs, lost.pieces, size)
+        elif inode.kind == "symlink" and map_source != NO_MAP and not lost.pieces:
+            reader, length = _block_reader(blocks, place), min(inode.size, block_size)
+            target = link_target(open_content(fs, reader, inode, runs, (), length))
         yield DeletedFile(
             path=name.path if name else None,
             path_ground=name.ground if name else None,
@@ -114,9 +119,9 @@ def _candidate_files(
             sources=_sources(blocks, place, where, map_source, name),
             reasons=grading.reasons[place],
             superseded=superseded[place],
-            link_target=_link_target(blocks, place, inode, runs, lost.pieces, map_source),
+            link_target=target,
             partial_path=name.partial_path if name else None,
-            _content=_content(blocks, place, inode, runs, lost.pieces, size),
+            _content=content,
             _attributes=partial(xattrs.read, inode, rows[place]),
             _evidence=partial(proofs.of, place),
         )
@@ -154,36 +159,6 @@ def _sources(
     if name is not None:
         sources["name"] = name.source
     return sources
-
-
-def _content(
-    blocks: BlockAttribution,
-    place: int,
-    inode: Inode,
-    runs: Runs,
-    lost: list[LostPiece],
-    size: int | None,
-) -> Content | None:
-    """Content of a regular file without lost blocks; None without a map."""
-    if inode.kind != "file" or size is None:
-        return None
-    return open_content(blocks.history.fs, _block_reader(blocks, place), inode, runs, lost, size)
-
-
-def _link_target(
-    blocks: BlockAttribution,
-    place: int,
-    inode: Inode,
-    runs: Runs,
-    lost: list[LostPiece],
-    map_source: str,
-) -> bytes | None:
-    """Target of a symbolic link; None if a block is lost."""
-    if inode.kind != "symlink" or map_source == NO_MAP or lost:
-        return None
-    fs = blocks.history.fs
-    size = min(inode.size, fs.superblock.block_size)
-    return link_target(open_content(fs, _block_reader(blocks, place), inode, runs, lost, size))
 
 
 def _block_reader(blocks: BlockAttribution, place: int) -> BlockReader:

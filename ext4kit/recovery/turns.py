@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,8 +53,7 @@ def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
         regular.append((kept & (table.number >= fs.superblock.first_inode))[mapped])
         candidate.append(row[mapped])
         owner = np.searchsorted(mapped, data.owner)
-        moved = Runs(owner, data.logical, data.length, data.physical, data.unwritten)
-        theirs.append((moved, len(mapped)))
+        theirs.append((replace(data, owner=owner), len(mapped)))
     taken = Intervals.union(
         np.concatenate([data.physical for _, data, _, _ in tables]),
         np.concatenate([data.length for _, data, _, _ in tables]),

@@ -19,7 +19,7 @@ from ext4kit.arrays.grouping import expand, row_bounds
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
-from ext4kit.carving import BlockFeatures, feature_scanner
+from ext4kit.carving import BlockFeatures, feature_scanner, zero_tails
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
 from ext4kit.journal import Log
@@ -71,15 +71,7 @@ def data_end_scanner(batch: BlockBatch) -> tuple[Int64s, Int64s] | None:
     """(log blocks, bytes up to the last one that is not zero); a look for `survey`."""
     if not batch.in_log:
         return None
-    ends = [
-        _ends(batch.data[at : at + _ROWS_AT_ONCE]) for at in range(0, len(batch), _ROWS_AT_ONCE)
-    ]
-    return batch.blocks, np.concatenate(ends)
-
-
-def _ends(rows: Bytes2D) -> Int64s:
-    used = rows != 0
-    return np.where(used.any(axis=1), rows.shape[1] - np.argmax(used[:, ::-1], axis=1), 0)
+    return batch.blocks, batch.data.shape[1] - zero_tails(batch.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +191,7 @@ def _heaviest_increasing_chain(file: Int64s, first: Int64s, count: Int64s) -> li
 
 
 def find_untagged_copies(
-    history: History,
-    candidates: Candidates,
-    runs: Runs,
-    reused: Rows,
-    copies: UntaggedBlocks,
+    history: History, candidates: Candidates, runs: Runs, reused: Rows, copies: UntaggedBlocks
 ) -> tuple[ContentCopies, Int64s]:
     """The untagged copies that hold the content of candidates.
 
@@ -223,9 +211,8 @@ def find_untagged_copies(
     block_size = history.fs.superblock.block_size
     places = _whole_files(history, candidates, runs, block_size)
     table, row = history.states.table, candidates.state_row[places]
-    wanted = WantedFiles(
-        table.size[row], history.states.tid[row], table.crtime[row], table.number[row]
-    )
+    tid = history.states.tid[row]
+    wanted = WantedFiles(table.size[row], tid, table.crtime[row], table.number[row])
     first = place_contents(copies, wanted, block_size)
     bounds = row_bounds(runs.owner, len(candidates)).tolist()
     found: dict[int, tuple[Int64s, Int64s]] = {}

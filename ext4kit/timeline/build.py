@@ -33,11 +33,7 @@ from ext4kit.timeline.hints import COMPARED_FIELDS, HINT_TEXTS, HintKind
 from ext4kit.timeline.inodes import Progress, scan_inode_states
 from ext4kit.timeline.name_events import name_events
 from ext4kit.timeline.names import PathResolver, attribute_by_overlap
-from ext4kit.timeline.transitions import (
-    StatusTransitions,
-    TimelineInstances,
-    instances_from_transitions,
-)
+from ext4kit.timeline.transitions import TimelineInstances, instances_from_transitions
 from ext4kit.timeline.xattr_changes import XattrChangeFinder
 
 REMOVALS = [
@@ -126,6 +122,13 @@ class Timeline:
         kind, order = KINDS[row.kind], row.order
         path, old_path = self._event_paths(row)
         old, new = self._event_values(kind, row)
+        reason = source = ""
+        if kind is EventKind.HINT:
+            text = HINT_TEXTS[HintKind(row.old_second)]
+            reason = text.format(field=COMPARED_FIELDS[row.new_second])
+        if row.tag >= 0 and self.history is not None:
+            tags = self.history.log.tags
+            source = f"log block {tags.position[row.tag]}, a copy of block {tags.block[row.tag]}"
         return Event(
             kind=kind,
             path=path,
@@ -137,8 +140,8 @@ class Timeline:
             exact=row.exact,
             old=old,
             new=new,
-            reason=_hint_text(row) if kind is EventKind.HINT else "",
-            source=self._source_text(row.tag),
+            reason=reason,
+            source=source,
         )
 
     def _event_paths(self, row: _EventRow) -> tuple[bytes | None, bytes | None]:
@@ -168,16 +171,6 @@ class Timeline:
             return None, None
         return _optional(row.old), _optional(row.new)
 
-    def _source_text(self, tag: int) -> str:
-        if tag < 0 or self.history is None:
-            return ""
-        tags = self.history.log.tags
-        return f"log block {tags.position[tag]}, a copy of block {tags.block[tag]}"
-
-
-def _hint_text(row: _EventRow) -> str:
-    return HINT_TEXTS[HintKind(row.old_second)].format(field=COMPARED_FIELDS[row.new_second])
-
 
 def _optional(value: int) -> int | None:
     return None if value == NO_VALUE else value
@@ -201,14 +194,23 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
     if history.copies is None:
         fs.problems.add("timeline", "the file system has no readable journal", Severity.WARNING)
         return Timeline(fs, None, clock, EventTable.empty(), None, None)
-    _report_uncommitted(fs, history, clock)
+    tags = history.copies.log.tags
+    last = clock.tids.max(initial=TID_NONE)
+    if (tags.valid & ~tags.committed & (tags.order > last)).any():
+        what = "the newest transaction is not committed and is ignored"
+        fs.problems.add("timeline", what, Severity.NOTE)
     inodes = scan_inode_states(
         fs, history.copies, clock, _disk_matches_journal(fs, history), progress
     )
     blocks = DirectoryBlockHistory(history)
-    instances = instances_from_transitions(
-        inodes.transitions, _unlogged_directories(blocks, inodes.transitions)
+    # live directories without an inode state in the journal
+    bare, number = blocks.unlogged_directories, history.number
+    inline = np.flatnonzero(history.is_allocated & ~np.isin(number, inodes.transitions.inode))
+    unlogged = (
+        np.concatenate([bare, number[inline]]),
+        np.concatenate([np.zeros(len(bare), np.int64), history.generation[inline]]),
     )
+    instances = instances_from_transitions(inodes.transitions, unlogged)
     appearances = find_entry_intervals(blocks, np.unique(instances.inode))
     names, texts = attribute_by_overlap(history, instances, appearances), appearances.name
     del appearances  # its columns can be as large as the events
@@ -234,27 +236,6 @@ def _disk_matches_journal(fs: FileSystem, history: History) -> bool:
     if history.log is None or history.log.walk.refusal:
         return False
     return not fs.superblock.needs_recovery or isinstance(fs.blocks, ReplayedBlocks)
-
-
-def _report_uncommitted(fs: FileSystem, history: History, clock: CommitClock) -> None:
-    """Report a journal that ends in an uncommitted transaction."""
-    if history.log is None:
-        return
-    tags = history.log.tags
-    last = clock.tids.max(initial=TID_NONE)
-    if (tags.valid & ~tags.committed & (tags.order > last)).any():
-        message = "the newest transaction is not committed and is ignored"
-        fs.problems.add("timeline", message, Severity.NOTE)
-
-
-def _unlogged_directories(
-    blocks: DirectoryBlockHistory, transitions: StatusTransitions
-) -> tuple[Int64s, Int64s]:
-    """(number, generation) of live directories without an inode state in the journal."""
-    history, bare = blocks.history, blocks.unlogged_directories
-    inline = np.flatnonzero(history.is_allocated & ~np.isin(history.number, transitions.inode))
-    numbers = np.concatenate([bare, history.number[inline]])
-    return numbers, np.concatenate([np.zeros(len(bare), np.int64), history.generation[inline]])
 
 
 def _event_order(pool: EventPool, clock: CommitClock) -> Int32s:

@@ -51,7 +51,8 @@ def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
     """Hints from single states, and from a state compared with the previous one."""
     table, commit = states.table, clock.times_of(states.tid)
     born = table.extra_isize >= 24
-    events = []
+    fine = born & (table.ctime % MILLISECOND != 0) & (table.crtime % MILLISECOND != 0)
+    events, rounded = [], []
     for name in TIMES:
         stored, new = getattr(table, name), _newly_set(states, name)
         if name != "crtime":
@@ -59,16 +60,19 @@ def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
             events.append(_hint_events(states, early, HintKind.BEFORE_CREATION, name, table.crtime))
         late = new & (commit >= 0) & (stored > commit + TOLERANCE)
         events.append(_hint_events(states, late, HintKind.AFTER_COMMIT, name, commit))
-    same, before = _same_instance(states)
-    ctime = states.table.ctime
-    return [
-        *events,
-        *_rounded_time_hints(states),
-        _hint_events(
-            states, same & (ctime < ctime[before]), HintKind.CTIME_BACK, "ctime", ctime[before]
-        ),
-        _crtime_changed(states),
-    ]
+        if name in ("atime", "mtime"):  # in whole milliseconds where ctime and crtime are finer
+            whole = new & fine & (stored % MILLISECOND == 0)
+            rounded.append(_hint_events(states, whole, HintKind.ROUND, name))
+    events += rounded
+    before = np.maximum(states.previous_row, 0)
+    same = (states.previous_row >= 0) & ~states.repeated & (states.status > InodeStatus.FREED)
+    same &= table.generation == table.generation[before]
+    ctime, crtime = table.ctime[before], table.crtime[before]
+    back = same & (table.ctime < ctime)
+    events.append(_hint_events(states, back, HintKind.CTIME_BACK, "ctime", ctime))
+    other = same & born & born[before] & (table.crtime != crtime)
+    events.append(_hint_events(states, other, HintKind.CRTIME_CHANGED, "crtime", crtime))
+    return events
 
 
 def _newly_set(states: StateBatch, name: str) -> Bools:
@@ -93,35 +97,6 @@ def _hint_events(
         old_second=int(hint),
         new_second=COMPARED_FIELDS.index(field),
     )
-
-
-def _rounded_time_hints(states: StateBatch) -> list[EventTable]:
-    """Times in whole milliseconds in an inode whose `ctime` and `crtime` are finer."""
-    table = states.table
-    fine = (table.extra_isize >= 24) & (table.ctime % MILLISECOND != 0)
-    fine &= table.crtime % MILLISECOND != 0
-    events = []
-    for name in ("atime", "mtime"):
-        stored = getattr(table, name)
-        chosen = _newly_set(states, name) & fine & (stored % MILLISECOND == 0)
-        events.append(_hint_events(states, chosen, HintKind.ROUND, name))
-    return events
-
-
-def _same_instance(states: StateBatch) -> tuple[Bools, Int64s]:
-    """(True per state that follows one of the same instance, row of the previous state)."""
-    before = np.maximum(states.previous_row, 0)
-    same = (states.previous_row >= 0) & ~states.repeated
-    same &= states.table.generation == states.table.generation[before]
-    return same & (states.status > InodeStatus.FREED), before
-
-
-def _crtime_changed(states: StateBatch) -> EventTable:
-    same, before = _same_instance(states)
-    table = states.table
-    same &= (table.extra_isize >= 24) & (table.extra_isize[before] >= 24)
-    other = same & (table.crtime != table.crtime[before])
-    return _hint_events(states, other, HintKind.CRTIME_CHANGED, "crtime", table.crtime[before])
 
 
 def disk_mismatch_hints(fs: FileSystem, newest: InodeTable, tags: Int64s) -> EventTable:

@@ -100,7 +100,7 @@ class _StateScanner:
         if not len(states):
             return
         last = ends_group(states.table.number)
-        block = self._table_blocks(states.table.number)
+        block = self.fs.inode_location(states.table.number)[0]
         unfinished = block == self.history.log.tags.block[piece.tag[-1]] if len(piece) else last
         rows = np.flatnonzero(last & unfinished)
         self._carry = InodeVersions(
@@ -111,7 +111,11 @@ class _StateScanner:
         )
         self._compare_with_disk(states, np.flatnonzero(last & ~unfinished))
         fresh, since = self._created_here(states), self.clock.changes_known_after(states.tid)
-        self._transitions.append(transitions_in(states, fresh, self._freed_here(states)))
+        # freed by this state, as earlier states or `dtime` show
+        freed = (states.previous_row >= 0) | states.slot_was_empty
+        freed |= states.table.dtime * NANOSECONDS >= since
+        freed &= states.status == InodeStatus.FREED
+        self._transitions.append(transitions_in(states, fresh, freed))
         self._events.add(first_seen_events(states, fresh, since))
         for part in (*inode_change_events(states, self.changes), *state_hints(states, self.clock)):
             self._events.add(part)
@@ -150,7 +154,8 @@ class _StateScanner:
         order, tag = versions.order[index], versions.tag[index]
         before = np.arange(len(index)) - 1
         before[1:][table.number[1:] != table.number[:-1]] = NO_ROW
-        copy = self.history.newest_copies(self._table_blocks(table.number), order - 1)
+        block, _ = self.fs.inode_location(table.number)
+        copy = self.history.newest_copies(block, order - 1)
         copy_order = np.where(copy >= 0, self.history.log.tags.order[copy], NO_ROW)
         return StateBatch(
             table,
@@ -163,27 +168,15 @@ class _StateScanner:
             (copy >= 0) & (before < 0),
         )
 
-    def _table_blocks(self, numbers: Int64s) -> Int64s:
-        """The inode table block that holds each inode."""
-        superblock = self.fs.superblock
-        group, slot = group_and_slot(superblock, numbers)
-        per_block = superblock.block_size // superblock.inode_size
-        blocks: Int64s = self.fs.groups.inode_table[group] + slot // per_block
-        return blocks
-
     def _compare_with_disk(self, states: StateBatch, last: Rows) -> None:
         """Add hints where the disk differs from the newest copy of an inode."""
-        copy_order = states.tid[last]
-        newest = self.history.newest_copies(
-            self._table_blocks(states.table.number[last]), int(TID_ON_DISK)
-        )
-        if len(last):
-            copy_order = self.history.log.tags.order[newest]
-        if self.complete and len(last):
-            kept = last[copy_order >= self.clock.complete_since_now]
-            self._events.add(
-                disk_mismatch_hints(self.fs, states.table.take(kept), states.tag_row[kept])
-            )
+        if not self.complete or not len(last):
+            return
+        block, _ = self.fs.inode_location(states.table.number[last])
+        newest = self.history.newest_copies(block, int(TID_ON_DISK))
+        kept = last[self.history.log.tags.order[newest] >= self.clock.complete_since_now]
+        copies = states.table.take(kept)
+        self._events.add(disk_mismatch_hints(self.fs, copies, states.tag_row[kept]))
 
     # -- creations ------------------------------------------------------------------------
 
@@ -199,14 +192,6 @@ class _StateScanner:
         fresh[unknown] = self._created_after_baseline(states, unknown)
         fresh &= states.status > InodeStatus.EMPTY
         return fresh
-
-    def _freed_here(self, states: StateBatch) -> Bools:
-        """Per state (bool): True where this state freed the inode, by earlier states or `dtime`."""
-        since = self.clock.changes_known_after(states.tid)
-        later = states.table.dtime * NANOSECONDS >= since
-        freed: Bools = states.status == InodeStatus.FREED
-        freed &= (states.previous_row >= 0) | states.slot_was_empty | later
-        return freed
 
     def _created_after_baseline(self, states: StateBatch, rows: Rows) -> Bools:
         """Per row (bool): True where the inode was created in the period that the journal covers.
@@ -228,10 +213,7 @@ class _StateScanner:
         group, slot = group_and_slot(self.fs.superblock, table.number)
         block = self.fs.groups.inode_bitmap[group]
         tags = self.history.log.tags
-        now, before = (
-            self.history.newest_copies(block, order),
-            self.history.newest_copies(block, order - 1),
-        )
+        now, before = (self.history.newest_copies(block, at) for at in (order, order - 1))
         touched = (now >= 0) & (tags.order[now] == order)
         result = np.zeros(len(order), bool)
         proven = np.flatnonzero(touched & (before >= 0))

@@ -175,38 +175,32 @@ class _NameEventBuilder:
         self,
         kind: EventKind | Int64s,
         moment: Rows,
-        name: Int64s,
-        old_name: Int64s,
+        name: Int64s | None = None,
+        old_name: Int64s | None = None,
         new: Int64s | int = NO_ROW,
     ) -> None:
         """Add events; `name` and `old_name` are rows of the names, NO_ROW for none."""
         if not len(moment):
             return
+        none = np.full(len(moment), NO_ROW)
+        name, old_name = none if name is None else name, none if old_name is None else old_name
         moments, instances, names = self.moments, self.instances, self.names
-        instance, order, transition = (
-            moments.instance[moment],
-            moments.tid[moment],
-            moments.transition[moment],
-        )
+        instance, order = moments.instance[moment], moments.tid[moment]
+        transition = moments.transition[moment]
         baseline = self.clock.complete_since(order)
         tag = np.where(transition >= 0, self.transitions.tag_row[transition], NO_ROW)
         exact = self.transitions.exact[transition] | (transition < 0)
         if len(names):
             added, removed = np.where(name >= 0, name, 0), np.where(old_name >= 0, old_name, 0)
-            was_added = (
-                (name >= 0) & (names.valid_from[added] == order) & (names.added_tag[added] >= 0)
-            )
+            was_added = (name >= 0) & (names.valid_from[added] == order)
+            was_added &= names.added_tag[added] >= 0
             tag = np.where(was_added, names.added_tag[added], tag)
-            before = np.where(
-                names.last_absent[added] == TID_BEFORE_LOG, order - 1, names.last_absent[added]
-            )
+            absent = names.last_absent[added]
+            before = np.where(absent == TID_BEFORE_LOG, order - 1, absent)
             exact &= ~was_added | (before >= baseline)
             was_removed = (old_name >= 0) & (names.removed[removed] == order)
-            tag = np.where(
-                was_removed & ~was_added & (names.removed_tag[removed] >= 0),
-                names.removed_tag[removed],
-                tag,
-            )
+            removed_tag = names.removed_tag[removed]
+            tag = np.where(was_removed & ~was_added & (removed_tag >= 0), removed_tag, tag)
             exact &= ~was_removed | (names.last_seen[removed] >= baseline)
         self._parts.append(
             event_table(
@@ -235,9 +229,7 @@ class _NameEventBuilder:
         directory = self.instances.is_directory[moments.instance[created]]
         kind = np.where(directory, CODE[EventKind.DIRECTORY_MADE], CODE[EventKind.CREATED])
         size = self.transitions.size[moments.transition[created]]
-        self._emit(
-            kind, created, name, np.full(len(created), NO_ROW), np.where(directory, NO_ROW, size)
-        )
+        self._emit(kind, created, name, new=np.where(directory, NO_ROW, size))
         self._link_events(created, np.maximum(moments.names_added[created] - 1, 0), 1)
 
     def _link_events(self, moment: Rows, count: Int64s, start: Int64s | int) -> None:
@@ -246,7 +238,7 @@ class _NameEventBuilder:
         start = np.broadcast_to(np.asarray(start), len(moment))
         which = moment[row]
         name = self._added.at(which, start[row] + step)
-        self._emit(EventKind.LINKED, which, name, np.full(len(which), NO_ROW))
+        self._emit(EventKind.LINKED, which, name)
 
     def _removal_events(self) -> None:
         """Add deletions and orphans, each with its last name; further names are unlinked."""
@@ -260,10 +252,10 @@ class _NameEventBuilder:
         directory = self.instances.is_directory[moments.instance[ended]]
         removal = np.where(directory, CODE[EventKind.DIRECTORY_REMOVED], CODE[EventKind.DELETED])
         kind = np.where(moments.freed[ended], removal, CODE[EventKind.ORPHAN_ADDED])
-        self._emit(kind, ended, np.full(len(ended), NO_ROW), name)
+        self._emit(kind, ended, old_name=name)
         row, step = expand(last)
         old = self._removed.at(ended[row], step)
-        self._emit(EventKind.UNLINKED, ended[row], np.full(len(row), NO_ROW), old)
+        self._emit(EventKind.UNLINKED, ended[row], old_name=old)
 
     def _change_events(self) -> None:
         """Add events of instances that existed before and after: renamed, linked, unlinked."""
@@ -273,9 +265,7 @@ class _NameEventBuilder:
         pairs = np.minimum(added, removed)
         row, step = expand(pairs)
         self._rename_events(
-            rest[row],
-            self._added.at(rest[row], step),
-            self._removed.at(rest[row], step),
+            rest[row], self._added.at(rest[row], step), self._removed.at(rest[row], step)
         )
         self._unpaired_additions(rest, added - pairs, pairs)
         self._unpaired_removals(rest, removed - pairs, pairs)
@@ -294,11 +284,8 @@ class _NameEventBuilder:
         """Add events of added names without a removed name to pair with."""
         moments = self.moments
         directory = self.instances.is_directory[moments.instance[rest]]
-        delta, known, links = (
-            moments.link_delta[rest],
-            moments.link_delta_known[rest],
-            moments.links[rest],
-        )
+        delta, links = moments.link_delta[rest], moments.links[rest]
+        known = moments.link_delta_known[rest]
         linked = np.where(known, np.clip(delta, 0, count), np.where(links > 1, count, 0))
         linked = np.where(directory, 0, linked)
         self._link_events(rest, linked, start)
@@ -308,7 +295,7 @@ class _NameEventBuilder:
         name = self._added.at(which, (start + linked)[row] + step)
         none = np.full(len(which), NO_ROW)
         new = ~known[row] & moments.times_equal[which] & (links[row] == 1) & ~directory[row]
-        self._emit(EventKind.CREATED, which[new], name[new], none[new])
+        self._emit(EventKind.CREATED, which[new], name[new])
         self._rename_events(which[~new], name[~new], none[~new])
 
     def _unpaired_removals(self, rest: Rows, count: Int64s, start: Int64s) -> None:
@@ -317,11 +304,10 @@ class _NameEventBuilder:
         directory = self.instances.is_directory[moments.instance[rest]]
         delta = np.where(directory, 0, moments.link_delta[rest])
         maybe = moments.names_possibly_added[rest]
-        renamed = np.where(
-            moments.link_delta_known[rest] | directory, np.clip(count + delta, 0, count), maybe
-        )
+        known = moments.link_delta_known[rest] | directory
+        renamed = np.where(known, np.clip(count + delta, 0, count), maybe)
         found = np.minimum(np.minimum(renamed, maybe), count)
-        lost = np.where(moments.link_delta_known[rest] | directory, renamed - found, 0)
+        lost = np.where(known, renamed - found, 0)
         row, step = expand(found)
         old = self._removed.at(rest[row], start[row] + step)
         name = self._possibly_added.at(rest[row], step)
@@ -333,7 +319,7 @@ class _NameEventBuilder:
         row, step = expand(count - found - lost)
         place = (start + found + lost)[row] + step
         old = self._removed.at(rest[row], place)
-        self._emit(EventKind.UNLINKED, rest[row], np.full(len(row), NO_ROW), old)
+        self._emit(EventKind.UNLINKED, rest[row], old_name=old)
 
     def _link_count_only_events(self, rest: Rows) -> None:
         """Add events of link counts that changed where no directory block shows the name."""
@@ -345,11 +331,6 @@ class _NameEventBuilder:
         row, step = expand(found)
         name = self._possibly_added.at(rest[row], step)
         self._used.append(name)
-        self._emit(EventKind.LINKED, rest[row], name, np.full(len(row), NO_ROW))
-        for kind, count in (
-            (EventKind.LINKED, up - found),
-            (EventKind.UNLINKED, np.maximum(-delta, 0)),
-        ):
-            row, _ = expand(count)
-            none = np.full(len(row), NO_ROW)
-            self._emit(kind, rest[row], none, none)
+        self._emit(EventKind.LINKED, rest[row], name)
+        self._emit(EventKind.LINKED, np.repeat(rest, up - found))
+        self._emit(EventKind.UNLINKED, np.repeat(rest, np.maximum(-delta, 0)))

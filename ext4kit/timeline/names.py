@@ -114,11 +114,8 @@ def _merge_blocks(names: TimelineNames) -> TimelineNames:
 
     Intervals that overlap or follow each other without a gap become one.
     """
-    names = names.take(
-        np.lexsort(
-            (names.removed, names.first_seen, names.name_key, names.directory, names.instance)
-        )
-    )
+    keys = names.removed, names.first_seen, names.name_key, names.directory, names.instance
+    names = names.take(np.lexsort(keys))
     if not len(names):
         return names
     other = starts_group(names.instance, names.directory, names.name_key)

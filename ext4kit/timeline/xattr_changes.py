@@ -15,7 +15,7 @@ from ext4kit.journal import BlockHistory
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.parsers.xattr import GOOD_OLD_SIZE, XATTR_BLOCK_HEADER
 from ext4kit.problems import Problems
-from ext4kit.timeline.events import CODE, EventKind, EventTable, event_table
+from ext4kit.timeline.events import CODE, EventColumns, EventKind, EventTable, event_table
 from ext4kit.timeline.transitions import InodeStatus, StateBatch
 
 ACL_PREFIX = b"system.posix_acl_"
@@ -62,10 +62,11 @@ class XattrChangeFinder:
             self._compared.add((int(table.number[row]), order))
             old = self._xattrs_of(table, earlier, order - 1)
             new = self._xattrs_of(table, row, order)
-            parts += self._events(
-                old, new, int(table.number[row]), int(table.generation[row]), order,
-                bool(states.exact[row]), int(states.tag_row[row]),
+            columns = EventColumns(
+                number=int(table.number[row]), generation=int(table.generation[row]), order=order,
+                exact=bool(states.exact[row]), tag_row=int(states.tag_row[row]),
             )  # fmt: skip
+            parts.append(self._events(old, new, columns))
         return EventTable.concat(parts)
 
     def compare_blocks(self, baseline: Callable[[Int64s], Int64s]) -> EventTable:
@@ -85,9 +86,11 @@ class XattrChangeFinder:
                 if (int(number[row]), order) in self._compared:
                     continue  # body and block were compared together
                 old, new = (self._parse(b"", 0, self._read_copy(each)) for each in (old_tag, tag))
-                parts += self._events(
-                    old, new, int(number[row]), int(generation[row]), order, exact, tag
-                )
+                columns = EventColumns(
+                    number=int(number[row]), generation=int(generation[row]), order=order,
+                    exact=exact, tag_row=tag,
+                )  # fmt: skip
+                parts.append(self._events(old, new, columns))
         return EventTable.concat(parts)
 
     # -- owners of blocks -----------------------------------------------------------------
@@ -160,36 +163,16 @@ class XattrChangeFinder:
         return read_xattrs(raw, extra_isize, block, _external_value, Problems())
 
     def _events(
-        self,
-        old: dict[bytes, bytes],
-        new: dict[bytes, bytes],
-        number: int,
-        generation: int,
-        order: int,
-        exact: bool,
-        tag: int,
-    ) -> list[EventTable]:
-        """One event for each attribute that differs."""
+        self, old: dict[bytes, bytes], new: dict[bytes, bytes], columns: EventColumns
+    ) -> EventTable:
+        """One event for each attribute that differs, with these columns."""
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-        if not names:
-            return []
         first = len(self.found)
         self.found += [XattrChange(name, old.get(name), new.get(name)) for name in names]
-        kinds = [
-            EventKind.ACL if name.startswith(ACL_PREFIX) else EventKind.XATTR for name in names
-        ]
-        return [
-            event_table(
-                np.array([CODE[kind] for kind in kinds]),
-                len(names),
-                number=number,
-                generation=generation,
-                order=order,
-                exact=exact,
-                tag_row=tag,
-                new=np.arange(first, len(self.found)),
-            )
-        ]
+        is_acl = np.array([name.startswith(ACL_PREFIX) for name in names], bool)
+        kind = np.where(is_acl, CODE[EventKind.ACL], CODE[EventKind.XATTR])
+        columns["new"] = np.arange(first, len(self.found))
+        return event_table(kind, len(names), **columns)
 
 
 def _external_value(number: int, size: int) -> bytes:

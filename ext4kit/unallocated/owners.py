@@ -19,12 +19,7 @@ from ext4kit.history import History
 from ext4kit.parsers.checksums import crc32c_rows, crc32c_words
 from ext4kit.parsers.inode import inode_seeds, parse_inodes
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.unallocated.metadata import (
-    INODES,
-    NO_SEED,
-    MetadataBlocks,
-    read_metadata_blocks,
-)
+from ext4kit.unallocated.metadata import INODES, NO_SEED, MetadataBlocks, read_metadata_blocks
 from ext4kit.unallocated.space import UnallocatedSpace
 
 _PIECES_AT_ONCE = 2048

@@ -7,6 +7,7 @@ import numpy as np
 from ext4kit import reasons
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.carving import zero_tails
 from ext4kit.filesystem.block_maps import Runs, has_map
 from ext4kit.filesystem.blocks import BlockReader, unreadable_blocks
 from ext4kit.filesystem.prefetch import prefetch_map
@@ -241,11 +242,7 @@ def kept_by_later_version(
 
 
 def check_last_block(
-    history: History,
-    found: Candidates,
-    runs: Runs,
-    journaled: ContentCopies,
-    writes: WriteHistory,
+    history: History, found: Candidates, runs: Runs, journaled: ContentCopies, writes: WriteHistory
 ) -> tuple[Bools, Bools]:
     """(blank, foreign) per candidate (bool), from the block that holds its last byte.
 
@@ -275,12 +272,7 @@ def check_last_block(
     some = [slice(at, at + step) for at in range(0, len(held), step)]
     read = prefetch_map(lambda part: history.fs.fetch(block[part]), some)
     for part, (rows, readable) in zip(some, read, strict=True):
-        words = rows.view(np.uint64)
-        every = np.arange(len(rows))
-        word = words.shape[1] - 1 - np.argmax((words != 0)[:, ::-1], axis=1)
-        nonzero = rows.reshape(*words.shape, 8)[every, word] != 0
-        last_byte = word * 8 + 7 - np.argmax(nonzero[:, ::-1], axis=1)
-        owner, used = held.owner[part], np.where(nonzero.any(axis=1), last_byte, -1)
+        owner, used = held.owner[part], block_size - 1 - zero_tails(rows)  # last nonzero byte
         near = np.maximum(end[owner][:, None] - np.arange(MIN_ZERO_PADDING), 0)
         zeros = ~np.take_along_axis(rows, near, axis=1).any(axis=1)
         zeros = np.where(in_one_go[owner], used < 0, zeros)
@@ -383,10 +375,7 @@ def may_have_newer_copies(history: History, found: Candidates, journaled: Conten
 
 
 def are_contradicted(
-    history: History,
-    journaled: ContentCopies,
-    death: Int64s,
-    taken: tuple[Rows, Int64s, Int64s],
+    history: History, journaled: ContentCopies, death: Int64s, taken: tuple[Rows, Int64s, Int64s]
 ) -> Bools:
     """Candidates of which the disk contradicts a checkpointed copy; bool (n,).
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.types import Int64s
+from ext4kit.carving import zero_tails
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 
@@ -32,7 +33,5 @@ def sizes_to_last_nonzero(fs: FileSystem, runs: Runs, files: int) -> Int64s:
         some = last[at : at + _AT_ONCE]
         end = runs.logical[some] + runs.length[some]
         rows, _ = fs.fetch(runs.physical[some] + runs.length[some] - 1)
-        filled = rows[:, ::-1] != 0
-        tail = np.where(filled.any(axis=1), filled.argmax(axis=1), 0)
-        size[runs.owner[some]] = end * block_size - tail
+        size[runs.owner[some]] = end * block_size - zero_tails(rows) % block_size
     return size

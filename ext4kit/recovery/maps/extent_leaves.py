@@ -91,22 +91,12 @@ def rebuild_extent_maps(
     rank = _node_ranks(nodes, file, found.in_journal, damaged)
     order = np.where(found.in_journal, tids_of_untagged(space.log, found.block), 0)
     kept = _select_leaves(nodes, file, rank, order, damaged)
-    used = np.flatnonzero(kept[nodes.node])
-    owner = file[nodes.node[used]]
-    used = used[np.lexsort((nodes.logical[used], owner))]
-    runs = merge_adjacent(
-        Runs(
-            file[nodes.node[used]],
-            nodes.logical[used],
-            nodes.length[used],
-            nodes.physical[used],
-            nodes.unwritten[used],
-        )
-    )
+    owner, content = file[nodes.node], kept[nodes.node]
+    runs = Runs(owner, nodes.logical, nodes.length, nodes.physical, nodes.unwritten).take(content)
+    runs = merge_adjacent(runs.take(np.lexsort((runs.logical, runs.owner))))
     room = extents.capacity(owners.superblock.block_size)
-    damaged |= (
-        (seed == NO_SEED) & (number == 0) & _is_open_ended(nodes, file, runs, len(seed), room)
-    )
+    unknown = (seed == NO_SEED) & (number == 0)
+    damaged |= unknown & _is_open_ended(nodes, file, runs, len(seed), room)
     logged = np.zeros(len(seed), bool)
     logged[file[kept & (nodes.block < 0)]] = True
     free = (kept | (nodes.depth > 0)) & (nodes.block >= 0)

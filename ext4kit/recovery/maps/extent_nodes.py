@@ -60,10 +60,7 @@ def limit_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> MetadataBlock
 def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentNodes:
     """Read the nodes again, in batches of bounded size."""
     none = np.zeros(0, np.int64)
-    parts: list[tuple[Int64s, Int64s, Int64s, Int64s, Bools]] = [
-        (none, none, none, none, np.zeros(0, bool))
-    ]
-    depths = [np.zeros(0, np.int64)]
+    parts, depths = [(none, none, none, none, none.astype(bool))], [none]
     for at in range(0, len(found), _AT_ONCE):
         rows = read_metadata_blocks(space, found.take(slice(at, at + _AT_ONCE)))
         sound, held, _, depth = extents.parse_headers(rows)
@@ -71,15 +68,9 @@ def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentN
         logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
         first, child = extents.parse_children(rows, row, slot)
         inner = depth[row] > 0
-        parts.append(
-            (
-                row + at,
-                np.where(inner, first, logical),
-                np.where(inner, 1, length),
-                np.where(inner, child, physical),
-                unwritten & ~inner,
-            )
-        )
+        logical, length = np.where(inner, first, logical), np.where(inner, 1, length)
+        physical = np.where(inner, child, physical)
+        parts.append((row + at, logical, length, physical, unwritten & ~inner))
         depths.append(depth)
     node, logical, length, physical, unwritten = map(np.concatenate, zip(*parts, strict=True))
     start, end = np.full(len(found), np.iinfo(np.int64).max), np.zeros(len(found), np.int64)
@@ -105,9 +96,8 @@ def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Int64s) -> 
         return np.unique(seed, return_inverse=True)[1], rooted
     rooted = _nodes_listed_by_roots(space, nodes)
     above = _parent_nodes(nodes)
-    above = np.where(
-        (above == NO_ROW) & (rooted == 0), _preceding_leaf(nodes, above, rooted), above
-    )
+    without = (above == NO_ROW) & (rooted == 0)
+    above = np.where(without, _preceding_leaf(nodes, above, rooted), above)
     jump = np.where(above == NO_ROW, np.arange(len(above)), above)
     for _ in range(len(above).bit_length()):
         jump = jump[jump]

@@ -24,9 +24,7 @@ from ext4kit.journal import inode_version_batches
 from ext4kit.parsers.inode import InodeTable, parse_inodes
 from ext4kit.units import NANOSECONDS
 
-_DTIME_TOLERANCE = (
-    2 * NANOSECONDS
-)  # whole seconds are stored of a deletion, and clocks are read before
+_DTIME_TOLERANCE = 2 * NANOSECONDS  # deletions are stored in whole seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +45,9 @@ class FreedRuns(Table):
 
 def find_freed_runs(history: History) -> FreedRuns:
     """Freed blocks according to the block bitmaps in the journal."""
-    parts = []
-    logged = history.copies
+    parts, logged = [], history.copies
     if logged is not None:
-        homes = history.fs.groups.block_bitmap
-        rows = np.flatnonzero(np.isin(logged.blocks, homes))
+        rows = np.flatnonzero(np.isin(logged.blocks, history.fs.groups.block_bitmap))
         step = max(logged.log.reader.chunk, 2)
         for at in range(0, len(rows), step - 1):
             parts.append(_bitmap_differences(history, rows[at : at + step]))
@@ -79,10 +75,7 @@ def _bitmap_differences(history: History, rows: Int64s) -> FreedRuns:
     ratio = superblock.cluster_ratio
     first = first_block(superblock, 0) + group[row] * superblock.blocks_per_group
     return FreedRuns(
-        first + start * ratio,
-        (end - start) * ratio,
-        orders[pairs + 1][row],
-        orders[pairs][row],
+        first + start * ratio, (end - start) * ratio, orders[pairs + 1][row], orders[pairs][row]
     )
 
 
@@ -99,18 +92,16 @@ def runs_of_sole_freed_inode(
     Returns:
         (instance (n,), runs: `owner` is the row in it, file blocks in disk order).
     """
-    states, none = history.states, np.zeros(0, np.int64)
-    nothing = Runs.empty()
+    states = history.states
     if not len(states) or not len(freed):
-        return none, nothing
+        return np.zeros(0, np.int64), Runs.empty()
     lost = np.flatnonzero((history.last_content_row < 0) & ~history.is_allocated)
     first = np.searchsorted(states.instance, lost)
     order = states.tid[first]
     window = _windows(history, order)
     died = states.table.dtime[first] * NANOSECONDS
-    there = (
-        (died >= window - _DTIME_TOLERANCE) & (window > 0) & (states.table.links_count[first] == 0)
-    )
+    there = (died >= window - _DTIME_TOLERANCE) & (window > 0)
+    there &= states.table.links_count[first] == 0
     made = states.table.crtime[first]  # what it had before, it had when the one before ended
     there &= (made > 0) & (made < window)
     lost, order = lost[there], order[there]
@@ -156,11 +147,11 @@ def _may_have_lost_blocks(
     sort = np.lexsort((order, table.number))
     same = table.number[sort[1:]] == table.number[sort[:-1]]
     size_before[sort[1:][same]] = table.size[sort[:-1][same]]
-    window = _windows(history, order) - _DTIME_TOLERANCE
+    began = _windows(history, order)
+    window = began - _DTIME_TOLERANCE
     changed = np.isin(order, orders) & (table.links_count > 0) & (table.ctime >= window)
     changed &= table.is_regular & (table.crtime < window)
     shorter = changed & ((size_before < 0) | (size_before > table.size))
-    began = _windows(history, order)
     made = np.isin(order, orders) & (table.links_count > 0) & (table.crtime >= began)
     return order[shorter | made]
 

@@ -166,9 +166,8 @@ def _is_plausible(space: UnallocatedSpace, nodes: Int64s, pointers: _PointerTabl
     held = np.bincount(pointers.node, minlength=len(nodes))
     taken = np.bincount(pointers.node[used], minlength=len(nodes))
     free = (2 * taken < held) & (held > 0)
-    found = free & is_mostly_sequential(
-        pointers.node, pointers.block, len(nodes), space.fs.superblock
-    )
+    superblock = space.fs.superblock
+    found = free & is_mostly_sequential(pointers.node, pointers.block, len(nodes), superblock)
     for _ in range(_LEVELS - 1):
         strange = ~np.isin(pointers.block, nodes[found])
         found |= free & (np.bincount(pointers.node[strange], minlength=len(nodes)) == 0)
@@ -202,12 +201,8 @@ def _find_heads(
         sole = high - low == 1
         file[roots[sole]] = file[before[low[sole]]]
     direct = np.where(first == nodes + 1, nodes, first) - DIRECT_BLOCKS
-    known = (
-        (level == 1)
-        & (parent < 0)
-        & (first >= 0)
-        & _direct_block_pattern(nodes, pointers).any(axis=1)
-    )
+    known = (level == 1) & (parent < 0) & (first >= 0)
+    known &= _direct_block_pattern(nodes, pointers).any(axis=1)
     return file, np.where(known, direct, -1)
 
 
@@ -253,9 +248,6 @@ def _assemble(
     file, owner = np.unique(head[root], return_inverse=True)
     content = level[pointers.node] == 1
     node = pointers.node[content]
-    rows = [owner[node]]
-    places = [logical[node] + pointers.slot[content]]
-    blocks = [pointers.block[content]]
     direct = _direct_block_pattern(nodes, pointers)[file]
     start = base[file]
     block = start[:, None] + np.arange(DIRECT_BLOCKS)
@@ -269,9 +261,10 @@ def _assemble(
     good &= ~crowded
     start = np.where(good, start, -1)
     row, position = _nonzero_direct_blocks(space, start, direct)
-    rows, places = [*rows, row], [*places, position]
-    blocks.append(start[row] + position)
-    runs = _to_runs(*map(np.concatenate, (rows, places, blocks)))
+    files = np.append(owner[node], row)
+    places = np.append(logical[node] + pointers.slot[content], position)
+    blocks = np.append(pointers.block[content], start[row] + position)
+    runs = Runs.single(files, places, blocks).take(np.lexsort((places, files)))
     used = space.fs.bitmaps.blocks_in_use(runs.physical)
     reused = np.zeros(len(file), bool)
     reused[runs.owner[used]] = True
@@ -286,10 +279,8 @@ def _first_logical(
     nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable, per_block: int
 ) -> Int64s:
     """First file block below each node."""
-    roots = (
-        np.array([0, *(sum(per_block**k for k in range(1, n)) for n in (1, 2, 3))]) + DIRECT_BLOCKS
-    )
-    logical = roots[level]
+    roots = [0, *(sum(per_block**k for k in range(1, n)) for n in (1, 2, 3))]
+    logical = np.array(roots)[level] + DIRECT_BLOCKS
     at = SortedIndex(nodes).rows(pointers.block)
     for deep in range(_LEVELS, 1, -1):
         below = (at != NO_ROW) & (parent[at] == pointers.node)
@@ -312,10 +303,3 @@ def _nonzero_direct_blocks(
         parts.append(np.stack([some[filled[:, 0]], filled[:, 1]], axis=1))
     found = np.concatenate(parts)
     return found[:, 0], found[:, 1]
-
-
-def _to_runs(owner: Int64s, logical: Int64s, block: Int64s) -> Runs:
-    """One run per block, by owner and file block."""
-    order = np.lexsort((logical, owner))
-    ones, written = np.ones(len(order), np.int64), np.zeros(len(order), bool)
-    return Runs(owner[order], logical[order], ones, block[order], written)

@@ -20,11 +20,8 @@ from ext4kit.recovery.maps.indirect_maps import IndirectMaps, blocks_of_files
 from ext4kit.recovery.maps.stale_entries import order_by_extent_starts, stale_extent_starts
 from ext4kit.unallocated.space import UnallocatedSpace
 
-EXTENT_LEAVES, BITMAP_DIFFERENCES, INDIRECT_BLOCKS = (
-    "extent leaves",
-    "bitmap differences",
-    "indirect blocks",
-)
+EXTENT_LEAVES, BITMAP_DIFFERENCES = "extent leaves", "bitmap differences"
+INDIRECT_BLOCKS = "indirect blocks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +93,9 @@ def from_extent_maps(history: History, found: ExtentMaps) -> RebuiltMaps:
     Maps of allocated instances and of those with a content state are left out.
     """
     known = found.inode > 0
-    instance = np.where(
-        known, instance_rows_of(history, found.inode, np.where(known, found.generation, 0)), -1
-    )
-    described = np.zeros(len(found), bool)
-    if history.instance_count:
-        described = (instance >= 0) & ((history.last_content_row >= 0) | history.is_allocated)[
-            instance
-        ]
+    generation = np.where(known, found.generation, 0)
+    instance = np.where(known, instance_rows_of(history, found.inode, generation), NO_ROW)
+    described = np.append((history.last_content_row >= 0) | history.is_allocated, False)[instance]
     checks = [
         (found.damaged, reasons.REBUILT_MAP_INCOMPLETE),
         (found.earlier, reasons.REBUILT_MAP_OLDER),
@@ -136,9 +128,8 @@ def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Int64
     size = sizes_to_last_nonzero(space.fs, runs, len(instance))
     plain = table.is_regular
     checks = [(fits & alike | single & (count > 1), reasons.REBUILT_MAP_ORDER)]
-    maps = RebuiltMaps(
-        instance, np.full(len(instance), BITMAP_DIFFERENCES), runs, (none, none), size, checks
-    )
+    source = np.full(len(instance), BITMAP_DIFFERENCES)
+    maps = RebuiltMaps(instance, source, runs, (none, none), size, checks)
     return maps.take(plain & (single | fits))
 
 

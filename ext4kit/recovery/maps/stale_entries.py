@@ -7,6 +7,8 @@ Source: kernel fs/ext4/extents.c, `ext4_ext_rm_leaf`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ext4kit.arrays.grouping import rank_within, starts_group
@@ -74,14 +76,7 @@ def order_by_extent_starts(runs: Runs, starts: Int64s, count: Int64s) -> tuple[R
     alike[runs.owner[mine[:, 2] > 0]] = True
     kept = np.flatnonzero(fits[runs.owner])
     kept = kept[np.lexsort((logical[kept], runs.owner[kept]))]
-    put = Runs(
-        runs.owner[kept],
-        logical[kept],
-        runs.length[kept],
-        runs.physical[kept],
-        runs.unwritten[kept],
-    )
-    return put, fits, alike
+    return replace(runs, logical=logical).take(kept), fits, alike
 
 
 def _with_rank(owner: Int64s, length: Int64s) -> Int64s:
