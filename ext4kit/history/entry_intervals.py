@@ -166,9 +166,8 @@ class _SpanJoiner:
             for row, name in zip(again.tolist(), self._open.name, strict=True):
                 spans.name[row] = name
         end = piece.start + len(piece.data)
-        goes_on = (
-            end < len(piece.versions) and piece.versions.block[end] == piece.versions.block[end - 1]
-        )
+        blocks = piece.versions.block
+        goes_on = end < len(blocks) and blocks[end] == blocks[end - 1]
         held = (spans.last == end - 1) & bool(goes_on)
         self._open = spans.take(np.flatnonzero(held))
         return _to_intervals(piece.versions, spans.take(np.flatnonzero(~held)))

@@ -28,9 +28,7 @@ class Ground(StrEnum):
 
     JOURNAL = "journal"  # the journal shows the path as of the removal
     PROVEN = "proven"  # no directory of the path can have moved since the removal
-    PRESENT_PLACE = (
-        "present place"  # present path of the directory, or its path at its own deletion
-    )
+    PRESENT_PLACE = "present place"  # path of the directory now, or at its own deletion
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +70,8 @@ class LiveDirectories:
         self.created = table.crtime
         # A change of the entries sets both times; a change of the inode sets only ctime.
         self.renamed = np.where(table.ctime != table.mtime, ctime, 0)
-        self.moved, self.newest = (
-            self.max_with_ancestors(own),
-            self.max_with_ancestors(self.created),
-        )
+        self.moved = self.max_with_ancestors(own)
+        self.newest = self.max_with_ancestors(self.created)
         self._paths = {ROOT: b""}
 
     def rows(self, numbers: Int64s) -> Rows:

@@ -19,9 +19,7 @@ from ext4kit.history.first_instances import creation_times, is_first_instance
 from ext4kit.history.history import History
 from ext4kit.units import NANOSECONDS
 
-SAME_DELETION_WINDOW = (
-    60 * NANOSECONDS
-)  # ns, between a file and its directory deleted in one operation
+SAME_DELETION_WINDOW = 60 * NANOSECONDS  # between a file and its directory deleted together
 TIME_TOLERANCE = NANOSECONDS  # ns, between unlink and freeing; resolution of small inodes
 
 
@@ -110,10 +108,8 @@ def directory_times(history: History, directory: Int64s) -> tuple[Int64s, Int64s
     instance = np.maximum(directory, 0)
     allocated = (directory < 0) | np.append(history.is_allocated, True)[instance]
     number = np.where(directory < 0, -directory, np.append(history.number, 0)[instance])
-    touched, made = (
-        np.append(last_ctimes(history), 0)[instance],
-        np.append(creation_times(history), 0)[instance],
-    )
+    touched = np.append(last_ctimes(history), 0)[instance]
+    made = np.append(creation_times(history), 0)[instance]
     known, place = np.unique(number[allocated], return_inverse=True)
     table = history.fs.inode_table(known)
     touched[allocated], made[allocated] = table.ctime[place], table.crtime[place]

@@ -41,9 +41,8 @@ FINE_TIMES: Version = (6, 13)
 MOST_INODES = 1 << 18
 MOST_BLOCKS = 4096  # of directories
 SMALLEST_GAP = 12  # bytes of the shortest entry
-_NO_PLAIN_ENTRIES = (
-    InodeFlags.INLINE_DATA | InodeFlags.ENCRYPT
-)  # with casefold, hashes are between entries
+# with casefold, hashes are between entries
+_NO_PLAIN_ENTRIES = InodeFlags.INLINE_DATA | InodeFlags.ENCRYPT
 _SHORTEST_TICK = 1_000_000  # ns; the highest tick rate of a kernel is 1,000 Hz
 _NEEDED = {  # the first Linux version that writes to a file system with the feature
     "orphan_present": (5, 15),

@@ -127,10 +127,8 @@ def _without_content_state(
     place = _rebuilt_rows(instances, found)
     mapped = (place != NO_ROW) & ~(sound & usable)
     stale, nothing = usable & ~mapped, ~usable & ~mapped
-    stale_maps, no_maps = (
-        history.map_states(rows[stale], roots[stale]),
-        history.map_states(rows[:0]),
-    )
+    stale_maps = history.map_states(rows[stale], roots[stale])
+    no_maps = history.map_states(rows[:0])
     parts = [
         _from_final_states(history, rows[stale], STALE_INDEX, stale_maps),
         _from_final_states(history, rows[nothing], NO_MAP, no_maps),

@@ -14,7 +14,7 @@ import numpy as np
 from ext4kit.arrays.grouping import expand, starts_group
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.first_instances import creation_times
@@ -199,10 +199,9 @@ def directory_instances(history: History, found: FoundEntries) -> Rows:
     """The instance of each entry's directory, -1 if unknown."""
     instance = instance_rows_of(history, found.directory, found.generation)
     other = is_former_directory(found, np.append(history.is_allocated, False)[instance])
-    other |= (
-        (instance >= 0) & (found.generation < 0) & _created_after_copy(history, instance, found.tid)
-    )
-    return np.where(other, -1, instance)
+    by_number = (instance >= 0) & (found.generation < 0)
+    other |= by_number & _created_after_copy(history, instance, found.tid)
+    return np.where(other, NO_ROW, instance)
 
 
 def _created_after_copy(history: History, instance: Int64s, order: Int64s) -> Bools:

@@ -20,10 +20,8 @@ from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNTAGGED_JOURNAL, CarvedContents, head_at
 from ext4kit.unallocated.space import UnallocatedSpace
 
-MAX_REUSE_SHARE = 0.1  # of the space that the dead had, on average: contents are no longer whole
-MAX_CONTENTS_PER_INODE = (
-    1.2  # contents to a dead inode: the others' inodes were used again, and so was space
-)
+MAX_REUSE_SHARE = 0.1  # of the space of deleted files, on average: contents are no longer whole
+MAX_CONTENTS_PER_INODE = 1.2  # of more contents, other inodes were reused, and so was space
 _HEAD = 16 << 10
 _WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
 _OPENING_BYTES = frozenset(

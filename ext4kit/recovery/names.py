@@ -14,7 +14,7 @@ from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
 from ext4kit.history.names import NameHistory
 from ext4kit.history.places import DirectoryPlace, Ground
-from ext4kit.history.removed import last_ctimes
+from ext4kit.history.removed import SAME_DELETION_WINDOW, last_ctimes
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.deletion import transaction_times
 from ext4kit.recovery.found_entries import (
@@ -24,9 +24,6 @@ from ext4kit.recovery.found_entries import (
     is_former_directory,
 )
 from ext4kit.recovery.provenance import FREED_BLOCK, OLD_COPY, name_source
-from ext4kit.units import NANOSECONDS
-
-SAME_DELETION_WINDOW = 60 * NANOSECONDS  # between a file and its directory that go together
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,12 +89,8 @@ def check_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
         np.concatenate([reuse.start, competing.start]),
         np.concatenate([reuse.length, competing.length]),
     )
-    partial.append(
-        (
-            are_contradicted(blocks.history, blocks.tagged, blocks.freed_tid, taken),
-            reasons.UNMOUNT_DISK_CONFLICT,
-        )
-    )
+    contradicted = are_contradicted(history, blocks.tagged, blocks.freed_tid, taken)
+    partial.append((contradicted, reasons.UNMOUNT_DISK_CONFLICT))
     consistent = [*consistent, (losses.may_be_discarded, reasons.ZEROS_POSSIBLY_DISCARDED)]
     return CheckResults(_by_candidate(partial), _by_candidate(consistent))
 

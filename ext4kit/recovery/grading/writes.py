@@ -84,9 +84,8 @@ class WriteHistory:
         before = {name: np.roll(getattr(table, name), 1) for name in ("ctime", "version")}
         by_hand = (table.mtime < before["ctime"]) | (table.mtime > table.ctime)
         explained = self._changed_since_predecessor(table.mode).astype(np.int64)
-        explained += self._changed_since_predecessor(table.uid) | self._changed_since_predecessor(
-            table.gid
-        )
+        owner = self._changed_since_predecessor(table.uid)
+        explained += owner | self._changed_since_predecessor(table.gid)
         explained += by_hand & self._changed_since_predecessor(table.mtime)
         return np.where(self.has_predecessor, table.version - before["version"] - explained, 0)
 
@@ -121,9 +120,8 @@ class WriteHistory:
         """Nothing was written after the first bytes: a time set by hand would be gone (bool)."""
         table = self.states.table
         by_hand = (table.mtime < table.crtime) | (table.mtime > table.ctime)
-        at_once = (table.version <= VERSION_AFTER_FIRST_WRITE) & (
-            table.mtime - table.crtime < SAME_WRITE_WINDOW
-        )
+        at_once = table.mtime - table.crtime < SAME_WRITE_WINDOW
+        at_once &= table.version <= VERSION_AFTER_FIRST_WRITE
         return (table.extra_isize >= EXTRA_CRTIME) & (by_hand | at_once)
 
     def overwritten_in_place(self, instances: Int64s) -> Bools:
@@ -206,9 +204,8 @@ class WriteHistory:
         # First states of instances that began before the journal, and were written to since.
         table = self.states.table
         dated = (table.extra_isize >= EXTRA_CRTIME) & (table.crtime <= self._journal_start_time)
-        older: Bools = (
-            ~self.has_predecessor & dated & (table.mtime != table.crtime) & ~self.written_once
-        )
+        written = (table.mtime != table.crtime) & ~self.written_once
+        older: Bools = ~self.has_predecessor & dated & written
         return self._last_marked_row(self.overwritten_in_place(instances) | older)
 
     @cached_property
