@@ -493,7 +493,7 @@ class History:
     @cached_property
     def last_content_row(self) -> Rows:
         """Row of the last state of each instance that maps the content; -1 for none."""
-        rows = np.where(self.states.describes_content, np.arange(len(self.states)), -1)
+        rows = np.where(self.states.describes_content, np.arange(len(self.states)), NO_ROW)
         if not len(rows):
             return rows
         return np.maximum.reduceat(rows, self._first)

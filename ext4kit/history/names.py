@@ -210,17 +210,17 @@ class NameHistory:
         """
         history, states = self.history, self.history.states
         if not len(states):
-            return np.full(len(numbers), -1)
+            return np.full(len(numbers), NO_ROW)
         row = history.rows_at(numbers, tids)
         by_number = states.table.number[history.by_inode]
         first = SortedIndex(by_number).rows(numbers)
         exists, earliest = first != NO_ROW, history.by_inode[first]
         older = states.table.crtime[earliest] <= self._commit_times(tids, known_by=True)
         row = np.where((row < 0) & exists & older, earliest, row)
-        instance = np.where(row >= 0, states.instance[row], -1)
+        instance = np.where(row >= 0, states.instance[row], NO_ROW)
         instance[(row >= 0) & states.untagged[row] & ~self._is_only_instance[instance]] = -1
         freed = (states.table.links_count[row] == 0) & (states.tid[row] < tids + linked)
-        return np.where((row >= 0) & freed & (tids != TID_BEFORE_LOG), -1, instance)
+        return np.where((row >= 0) & freed & (tids != TID_BEFORE_LOG), NO_ROW, instance)
 
     def _journal_gap_behind(self, numbers: Int64s, tids: Int64s) -> Bools:
         """True where an unknown instance may have used the inode number as of a tid.
@@ -290,8 +290,10 @@ class NameHistory:
         """Row in `name_table` of the last name of each instance; -1 for none."""
         end = self._row_ends[instances]
         if not len(self.name_table.instance):
-            return np.full(len(instances), -1)
-        return np.where((end > 0) & (self.name_table.instance[end - 1] == instances), end - 1, -1)
+            return np.full(len(instances), NO_ROW)
+        return np.where(
+            (end > 0) & (self.name_table.instance[end - 1] == instances), end - 1, NO_ROW
+        )
 
     def paths_at_removal(self, rows: Int64s, removal_tids: Int64s) -> list[bytes | None]:
         """Full paths of rows of `name_table` as of the removal of their instances.

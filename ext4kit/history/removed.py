@@ -13,7 +13,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import ends_group, starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s
 from ext4kit.history.entry_intervals import SLACK_ENTRY, EntryIntervals
 from ext4kit.history.first_instances import creation_times, is_first_instance
 from ext4kit.history.history import History
@@ -60,7 +60,7 @@ def distinct_slack_entries(found: EntryIntervals) -> Removed:
     order = np.lexsort((found.removed, *columns))
     ordered = [column[order] for column in columns]
     first, last = np.flatnonzero(starts_group(*ordered)), np.flatnonzero(ends_group(*ordered))
-    unknown, bond = np.full(len(first), -1), np.full(len(first), int(Bond.NO_INODE))
+    unknown, bond = np.full(len(first), NO_ROW), np.full(len(first), int(Bond.NO_INODE))
     return Removed(found.take(order[last]), found.removed[order[first]], unknown, bond)
 
 

@@ -10,7 +10,7 @@ from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.journal.fast_commits.scan import added_ranges
@@ -93,7 +93,7 @@ def _uses_by_inodes(history: History) -> BlockUses:
     return BlockUses(
         np.concatenate([data.physical, node, *(part.start for part in settled)]),
         np.concatenate([length, *(part.length for part in settled)]),
-        np.concatenate([states.instance[owner], np.full(others, -1)]),
+        np.concatenate([states.instance[owner], np.full(others, NO_ROW)]),
         number,
         np.concatenate([order, np.full(others, TID_ON_DISK - 1)]),
         np.arange(len(number)) < len(data),
@@ -104,7 +104,7 @@ def _uses_by_journal(history: History) -> BlockUses:
     copies = history.copies
     if copies is None:
         return BlockUses.empty()
-    unknown, ones = np.full(len(copies.blocks), -1), np.ones(len(copies.blocks), np.int64)
+    unknown, ones = np.full(len(copies.blocks), NO_ROW), np.ones(len(copies.blocks), np.int64)
     number = np.zeros(len(copies.blocks), np.int64)
     return BlockUses(copies.blocks, ones, unknown, number, copies.tids, number != 0)
 

@@ -220,11 +220,11 @@ def instance_rows_of(history: History, number: Int64s, generation: Int64s) -> Ro
     """The instance with each number and generation, -1 for none; without one the only directory."""
     keys = history.number << 32 | history.generation
     if not len(keys):
-        return np.full(len(number), -1)
+        return np.full(len(number), NO_ROW)
     exact = SortedIndex(keys).rows(number << 32 | np.maximum(generation, 0))
     folders = np.flatnonzero(InodeInstances.of(history).kind == 4)
     low, high = SortedIndex(history.number[folders]).bounds(number)
     only = (high - low == 1) & (generation < 0)
-    found = np.where(generation >= 0, exact, -1)
+    found = np.where(generation >= 0, exact, NO_ROW)
     found[only] = folders[low[only]]
     return found

@@ -97,7 +97,7 @@ def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int)
         int64 (n,): row of `copies` with the first block of each file, -1 for none. Its other
         blocks are in the next rows.
     """
-    found = np.full(len(wanted), -1)
+    found = np.full(len(wanted), NO_ROW)
     file, first = _candidate_positions(copies, wanted, block_size)
     count = -(-wanted.size // block_size)
     order, held = copies.tid[first], np.sort(copies.tid)

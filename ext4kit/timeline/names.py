@@ -9,7 +9,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds, starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import TID_ON_DISK, History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
@@ -84,7 +84,7 @@ def attribute_by_overlap(
 
 def _journal_tags(source: Int64s, block: Int64s) -> Int64s:
     """Rows of `log.tags`; -1 for an inline directory (block number below 0) and other sources."""
-    return np.where((source >= 0) & (block > 0), source, -1)
+    return np.where((source >= 0) & (block > 0), source, NO_ROW)
 
 
 def _directory_instances(
@@ -106,7 +106,7 @@ def _directory_instances(
     place = np.searchsorted(key[rank], wanted, side="right") - 1
     exact = np.where(place >= 0, rank[np.maximum(place, 0)], -1) if len(key) else place
     fits = (exact >= 0) & (key[np.maximum(exact, 0)] == wanted) if len(key) else own
-    return np.where(own, last, np.where(fits, exact, -1))
+    return np.where(own, last, np.where(fits, exact, NO_ROW))
 
 
 def _merge_blocks(names: TimelineNames) -> TimelineNames:
@@ -172,10 +172,10 @@ class PathResolver:
     def name_rows_at(self, instance: Int64s, when: Int64s) -> Rows:
         """Row of a name of each instance in force at that tid, -1 for none."""
         if not len(self.names):
-            return np.full(len(instance), -1)
+            return np.full(len(instance), NO_ROW)
         names = self.names
         row = self._row_starts[instance + 1] - 1
-        result = np.full(len(instance), -1)
+        result = np.full(len(instance), NO_ROW)
         unresolved = np.arange(len(instance))
         for _ in range(MAX_NAMES_TRIED):
             unresolved = unresolved[row[unresolved] >= self._row_starts[instance[unresolved]]]
@@ -193,10 +193,10 @@ class PathResolver:
     def last_removed_rows(self, instance: Int64s, when: Int64s) -> Rows:
         """Row of each instance's newest name if it was removed at or before that tid, else -1."""
         if not len(self.names):
-            return np.full(len(instance), -1)
+            return np.full(len(instance), NO_ROW)
         row = self._row_starts[instance + 1] - 1
         known = (row >= self._row_starts[instance]) & (self.names.removed[row] <= when)
-        return np.where(known, row, -1)
+        return np.where(known, row, NO_ROW)
 
     def path_at(self, row: int, when: int) -> bytes | None:
         """The path of a name at a tid, None where the name of a directory is unknown."""

@@ -211,7 +211,7 @@ def instances_from_transitions(
     begins = begins | (after_empty & (transitions.status > InodeStatus.EMPTY))
     instance = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
-    instance[transitions.status == InodeStatus.EMPTY] = -1
+    instance[transitions.status == InodeStatus.EMPTY] = NO_ROW
     begin = np.where(transitions.created_here[first], transitions.tid[first], TID_BEFORE_LOG)
     end = np.full(len(first), TID_ON_DISK)
     freed = np.flatnonzero((transitions.status == InodeStatus.FREED) & (instance >= 0))[::-1]
@@ -236,5 +236,5 @@ def instances_from_transitions(
         np.concatenate([end, full])[sort],
         np.concatenate([transitions.tid[first], full])[sort],
         np.concatenate([transitions.is_directory[first], np.ones(extra, bool)])[sort],
-        np.where(instance >= 0, place[np.maximum(instance, 0)], -1),
+        np.where(instance >= 0, place[np.maximum(instance, 0)], NO_ROW),
     )

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from ext4kit.arrays.intervals import overlap_pairs
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.history.writes import COMMIT_INTERVAL
@@ -172,8 +172,8 @@ class WriteHistory:
         """Row of the instance's last marked state up to each, -1 for none."""
         here = np.arange(len(self.states))
         first = np.maximum.accumulate(np.where(self.has_predecessor, 0, here))
-        last = np.maximum.accumulate(np.where(marked, here, -1))
-        return np.where(last >= first, last, -1)
+        last = np.maximum.accumulate(np.where(marked, here, NO_ROW))
+        return np.where(last >= first, last, NO_ROW)
 
     @cached_property
     def _freed(self) -> Rows:
@@ -284,7 +284,7 @@ class WriteHistory:
             known &= breaks.tid_after[place] <= following
             cut = known & ~breaks.unmounted[place]
             ended = np.where(cut, np.minimum(ended, breaks.commit_time[place]), ended)
-            changed = np.where(known & breaks.unmounted[place], -1, changed)
+            changed = np.where(known & breaks.unmounted[place], NO_ROW, changed)
         return (changed >= 0) & (ended - states.table.ctime[changed] < WRITEBACK_LIMIT)
 
 
