@@ -27,9 +27,10 @@ from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.traces import node_checksums_ok
 from ext4kit.reasons import Reason
-from ext4kit.recovery.content import open_content, subtract_parts
+from ext4kit.recovery.content import open_content
 from ext4kit.recovery.grading.checks import on_unreadable_media
 from ext4kit.recovery.grading.slack import may_hold_foreign_metadata
+from ext4kit.recovery.intervals import subtract_parts
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, Sources
 
 SECTOR = 512

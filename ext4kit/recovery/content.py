@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ext4kit.arrays.intervals import Intervals, common_parts, cut_out
-from ext4kit.arrays.types import NO_ROW, Int64s, Rows
+from ext4kit.arrays.intervals import Intervals, common_parts
+from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
@@ -19,6 +19,7 @@ from ext4kit.filesystem.content import Content
 from ext4kit.history import History
 from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.candidates import STALE_INDEX, Candidates
+from ext4kit.recovery.intervals import subtract_parts
 from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps
 from ext4kit.recovery.model import ReusedRange
@@ -143,13 +144,6 @@ def _without_blocks(runs: Runs, lost: Sequence[LostPiece]) -> Runs:
     listed = Intervals.union(table[:, 0], table[:, 1])
     shared = common_parts(runs.physical, runs.length, listed.start, listed.length)
     return subtract_parts(runs, *shared)
-
-
-def subtract_parts(runs: Runs, row: Rows, start: Int64s, length: Int64s) -> Runs:
-    """The runs without these parts; arguments as of `cut_out`."""
-    owner, first, count = cut_out(runs.physical, runs.length, row, start, length)
-    left = runs.take(owner)
-    return replace(left, logical=left.logical + first - left.physical, length=count, physical=first)
 
 
 def link_target(content: Content) -> bytes | None:

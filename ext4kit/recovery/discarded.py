@@ -25,7 +25,7 @@ from ext4kit.history import History
 from ext4kit.journal.overlay import first_byte
 from ext4kit.problems import Severity
 from ext4kit.recovery.candidates import Candidates
-from ext4kit.recovery.content import subtract_parts
+from ext4kit.recovery.intervals import subtract_parts
 from ext4kit.units import NANOSECONDS
 
 BLOCKS_AT_ONCE = 4096
