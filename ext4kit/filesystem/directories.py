@@ -12,7 +12,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.block_maps import Runs, first_met
 from ext4kit.filesystem.blocks import SourceBlocks
@@ -67,9 +67,9 @@ class DirTree:
     """
 
     levels: list[_Level]
-    order: Any
+    order: Rows
     names: Names
-    folder: Any
+    folder: Int64s
     folders: list[bytes]
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class DirTree:
         """Full path of each entry."""
         return self.paths_of(slice(None))
 
-    def paths_of(self, rows: Any) -> list[bytes]:
+    def paths_of(self, rows: Rows | slice) -> list[bytes]:
         """Full path of the entries that `rows` selects."""
         prefixes = [folder + b"/" for folder in self.folders]
         within = map(prefixes.__getitem__, self.folder[rows].tolist())
@@ -270,9 +270,9 @@ def _tell_broken_inline(fs: Inodes, number: int, offset: int) -> None:
 class _Level:
     """One level of a tree: entries grouped by the row of their directory in the level above."""
 
-    parent: Any
-    number: Any
-    file_type: Any
+    parent: Int64s
+    number: Int64s
+    file_type: Int64s
     names: Names
 
 
@@ -344,7 +344,7 @@ def _read_level(fs: Inodes, numbers: Any, rows: Any, bounds: TreeLimits) -> tupl
     return level, np.flatnonzero(inside & _are_directories(fs, level, inside))
 
 
-def _are_directories(fs: Inodes, level: _Level, inside: Any) -> Any:
+def _are_directories(fs: Inodes, level: _Level, inside: Bools) -> Any:
     found = level.file_type == DIRECTORY_TYPE
     unknown = np.flatnonzero(inside & (level.file_type == 0))
     if len(unknown):
@@ -375,7 +375,7 @@ def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
     return DirTree(levels, back, names, folder[back], folders)
 
 
-def _groups(parent: Any) -> tuple[Any, Any]:
+def _groups(parent: Int64s) -> tuple[Any, Any]:
     """(first row of each group of equal parents, group of each row); parents are ascending."""
     new = starts_group(parent)
     return np.flatnonzero(new), np.cumsum(new) - 1

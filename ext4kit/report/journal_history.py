@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 from ext4kit import fields
 from ext4kit.fields import Nothing, WhichText, json_name
@@ -215,6 +215,8 @@ def _change_record(change: FieldChange) -> ChangeRecord:
     }
 
 
-def _plain(value: ChangeValue | bytes) -> ChangeValue:
+def _plain(value: object) -> ChangeValue:
     """A value for JSON; bytes as base64."""
-    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return cast("ChangeValue", value)
