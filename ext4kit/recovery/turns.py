@@ -144,7 +144,7 @@ def neighbours_of(
         (after, counted[after] - counted[here]),
     ):
         there = side != NOTHING
-        known_row = order[side] - len(lying[0])
+        known_row = np.where(there, order[side] - len(lying[0]), NOTHING)
         made, folder = (np.append(column, 0)[known_row] for column in known[2:])
         sides.append(
             NeighbourFiles(

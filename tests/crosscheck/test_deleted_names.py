@@ -67,4 +67,4 @@ def test_an_entry_of_an_inode_in_use_is_not_the_name_of_a_deleted_file(
     (one,) = found
     assert (one["path"], one["cause"]) == ("/few/file-4", "not-its-name")
     assert (one["tsk"], one["ext4kit"]) == (inode, None)
-    assert "in use" in one["detail"]
+    assert "the inode is allocated" in one["detail"]

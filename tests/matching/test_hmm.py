@@ -20,8 +20,8 @@ from ext4kit.matching.content_classes import (
 )
 from ext4kit.matching.hmm import FileStates, MatchingInput, Observations, posterior_pairs
 from ext4kit.matching.self_names import HEAD
-from ext4kit.matching.transitions import NOTHING
-from ext4kit.recovery.turns import neighbours_of
+from ext4kit.matching.transitions import NOTHING, Adjacency
+from ext4kit.recovery.turns import allocation_order, neighbours_of
 
 ENDINGS = ["png", "py", "txt", "sh", "html", "json"]
 KINDS = ["png", "python", "prose", "shell", "markup", "json"]
@@ -175,6 +175,22 @@ def test_of_two_writers_at_a_time_the_one_that_is_known_holds_the_other(seed: in
     right, wrong, asked = _judged(disk)
     assert wrong == 0
     assert right >= 0.5 * asked
+
+
+def test_small_and_large_contents_are_in_the_order_of_each_with_and_without_known_files() -> None:
+    first, end = np.array([100, 140, 141, 170, 171]), np.array([140, 141, 170, 171, 200])
+    order = allocation_order(first, end)
+    assert order.tolist() == [1, 3, 0, 2, 4]
+    lying = first[order], end[order]
+    nothing = np.zeros(0, np.int64)
+    link, front, behind = neighbours_of(lying, (nothing, nothing, nothing, nothing))
+    assert set(front.rank.tolist()) == set(behind.rank.tolist()) == {NOTHING}
+    assert link[2] == Adjacency.FAR
+    known = (np.array([90]), np.array([100]), np.array([7]), np.array([3]))
+    _, front, behind = neighbours_of(lying, known)
+    assert front.rank.tolist() == [7] * 5
+    assert front.contents_between.tolist() == [1, 3, 0, 2, 4]
+    assert set(behind.rank.tolist()) == {NOTHING}
 
 
 def test_what_says_its_name_holds_those_around_it() -> None:
