@@ -339,35 +339,53 @@ class NameHistory:
         slack, instances = self.removed.found.take(named), self.removed.instance[named].tolist()
         in_slack = set(zip(instances, slack.directory.tolist(), slack.name, strict=True))
         times = last_ctimes(self.history)[names.instance[rows]]
-        seen = self._commit_times(names.last_seen[rows[logged]], True)
-        times[logged] = np.minimum(times[logged], seen)
+        copied = self._commit_times(names.last_seen[rows[logged]], True)
+        times[logged] = np.minimum(times[logged], copied)
         found: list[DirectoryPlace | None] = []
         for row, path, time in zip(rows.tolist(), paths, times.tolist(), strict=True):
             place = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
             directory = int(names.directory[row])
             entry = int(names.instance[row]), directory, names.name[row]
-            if path is None and (names.last_seen[row] != SLACK_ENTRY or entry in in_slack):
-                above = self.directory_place(directory, time)
+            is_slack = bool(names.last_seen[row] == SLACK_ENTRY)
+            if path is None and (not is_slack or entry in in_slack):
+                seen = TID_BEFORE_LOG if is_slack else int(names.last_seen[row])
+                above = self.directory_place(directory, time, seen)
                 place = above and DirectoryPlace(above.path + b"/" + names.name[row], above.ground)
             found.append(place)
         return found
 
-    def directory_place(self, directory: int, time: int) -> DirectoryPlace | None:
+    def directory_place(
+        self, directory: int, time: int, seen: int = TID_BEFORE_LOG
+    ) -> DirectoryPlace | None:
         """Path of a directory (as in `directory_path`) at a time (ns); None if unknown.
 
-        A deleted directory has its path at its own deletion.
+        A deleted directory with one known name had that name all the time. One with several had
+        the one that was in force at the time, or as of `seen`, the tid of a state before it.
         """
+        when = max(self.tid_before(time), seen)
         below, passed = b"", set[int]()
         while directory not in passed:
             passed.add(directory)
             if (place := self._own_place(directory, time)) is not None:
                 return DirectoryPlace(place.path + below, Ground.PRESENT_PLACE) if below else place
-            row = -1 if directory < 0 else int(self.last_name_rows(np.array([directory]))[0])
-            if row < 0 or self.history.is_allocated[directory]:
+            if directory < 0 or self.history.is_allocated[directory]:
+                return None
+            row = self._deleted_directory_row(directory, when)
+            if row < 0:
                 return None
             below = b"/" + self.name_table.name[row] + below
             directory = int(self.name_table.directory[row])
         return None
+
+    def _deleted_directory_row(self, directory: int, when: int) -> int:
+        """Row in `name_table` of a deleted directory's name as of a tid; -1 if unknown."""
+        names = self.name_table
+        row = int(self.last_name_rows(np.array([directory]))[0])
+        rows = range(int(np.searchsorted(names.instance, directory)), row + 1)
+        if len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1:
+            row = self._name_row_at(directory, when)
+            return row if names.valid_from[row] <= when < names.removed[row] else NO_ROW
+        return row
 
     def _own_place(self, directory: int, time: int) -> DirectoryPlace | None:
         """As `directory_place`, for a live directory or one with a path in the journal."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -127,6 +128,32 @@ def test_a_copy_without_a_descriptor_is_put_where_its_directory_was_then(tmp_pat
     right = {b"in %d" % number: b"/%d/in %d" % (number, number) for number in moved}
     assert {name: path for name in right if (path := found.get(name))}.items() <= right.items()
     assert found[PLAIN] == b"/" + PLAIN
+
+
+def test_a_deleted_directory_is_where_it_was_then_and_not_where_it_was_moved_later(
+    tmp_path: Path,
+) -> None:
+    """The journal shows the directory above the file's own one only after the file was removed."""
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "b").mkdir()
+        (root / "a" / "p" / "d").mkdir(parents=True)
+        (root / "a" / "p" / "d" / "file").write_bytes(b"x" * 9000)
+    disk.forget()
+    with disk.mounted() as root:
+        (root / "a" / "p" / "d" / "other").touch()
+        sync(root)
+        remove(root / "a" / "p" / "d" / "file")
+        (root / "a" / "p" / "new").touch()
+        (root / "a" / "new").touch()
+        sync(root)
+        (root / "a" / "p").rename(root / "b" / "w")
+        sync(root)
+        shutil.rmtree(root / "b" / "w")
+        sync(root)
+    found = {file.name: file.path for file in find_deleted(disk.file_system())}
+    assert found[b"new"] == b"/b/w/new"
+    assert found[b"file"] in (None, b"/a/p/d/file")
 
 
 def test_a_directory_that_a_check_made_had_no_files_of_one_before_it(tmp_path: Path) -> None:
