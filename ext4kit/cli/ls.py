@@ -64,7 +64,8 @@ def command(
         if options.json:
             write_records(entry_records(session.fs, found))
         elif is_long:
-            sys.stdout.writelines(long_text(session.fs, found, numbered))
+            sys.stdout.flush()
+            sys.stdout.buffer.writelines(long_text(session.fs, found, numbered))
         elif numbered:
             sys.stdout.write(numbered_text(found))
         else:

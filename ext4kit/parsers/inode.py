@@ -285,6 +285,13 @@ class InodeTable:
             values[row] = getattr(self.one(row), name) or 0
         return values
 
+    def whole_seconds(self, name: str) -> Int64s:
+        """A column of times in seconds since 1970, rounded down; exact also after 2262."""
+        seconds: Int64s = getattr(self, name) // NANOSECONDS
+        for row in np.flatnonzero(seconds >= COLUMN_SECONDS).tolist():
+            seconds[row] = (getattr(self.one(row), name) or 0) // NANOSECONDS
+        return seconds
+
     def one(self, row: int) -> Inode:
         """One row as an `Inode` with exact times."""
         plain: dict[str, Any] = {name: int(getattr(self, name)[row]) for name in _NUMBERS}

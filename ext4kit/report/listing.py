@@ -12,14 +12,14 @@ from typing import Literal, NotRequired
 import numpy as np
 
 from ext4kit import fields
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bytes2D, Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.fields import Nothing, TargetText, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DirTree
 from ext4kit.parsers.inode import KINDS, InodeTable, is_fast_symlink
+from ext4kit.report import text_columns
 from ext4kit.report.safe import is_plain_ascii, printable, printable_lines
-from ext4kit.report.times import iso_short
 
 AT_ONCE = 1 << 16
 RUNS_AT_ONCE = 256
@@ -114,33 +114,39 @@ def numbered_text(found: ListedNames) -> str:
     return "".join(f"{number:>{width}} {name}\n" for number, name in pairs)
 
 
-def long_text(fs: FileSystem, found: ListedNames, numbered: bool) -> Iterator[str]:
+def long_text(fs: FileSystem, found: ListedNames, numbered: bool) -> Iterator[bytes]:
     """`ls -l` lines: mode, links, uid, gid, size, mtime (UTC), name, link target."""
-    for names, table in _tables(fs, found):
+    start = 0
+    for lines in _line_batches(found):
+        table = fs.inode_table(found.inode[start : start + len(lines)])
+        start += len(lines)
         columns = [
-            list(map(mode_text, table.mode.tolist())),
-            *(
-                list(map(str, column.tolist()))
-                for column in (table.links_count, table.uid, table.gid)
-            ),
+            text_columns.by_value(table.mode, mode_text),
+            *map(text_columns.decimals, (table.links_count, table.uid, table.gid)),
             _sizes(table),
-            list(map(iso_short, table.times("mtime"))),
+            text_columns.times(table.whole_seconds("mtime")),
         ]
-        for row in np.flatnonzero(~fs.inodes_known(table.number)).tolist():
-            for column in columns:
-                column[row] = "?"  # the state is unknown (as of a transaction)
-            columns[0][row] = "?" * len("-rw-r--r--")
+        unknown = ~fs.inodes_known(table.number)  # the state is unknown (as of a transaction)
+        for column in columns:
+            column[unknown] = np.frombuffer(b"?".rjust(column.shape[1]), np.uint8)
+        columns[0][unknown] = ord("?")
         if numbered:
-            columns.insert(0, [str(number) for number in table.number.tolist()])
-        widths = [max(map(len, column)) for column in columns]
-        padded = [
-            [cell.rjust(width) for cell in column]
-            for column, width in zip(columns, widths, strict=True)
-        ]
-        tails = printable_lines(names).split("\n")[: len(names)]
+            columns.insert(0, text_columns.decimals(table.number))
         for row, target in link_targets(fs, table).items():
-            tails[row] += f" -> {printable(target)}"
-        yield "".join(f"{' '.join(row)}\n" for row in zip(*padded, tails, strict=True))
+            lines[row] += f" -> {printable(target)}".encode()
+        yield text_columns.joined(columns, lines)
+
+
+def _line_batches(found: ListedNames) -> Iterator[list[bytes]]:
+    """The lines of `plain_text` without their line breaks, `AT_ONCE` or the rest at a time."""
+    lines: list[bytes] = []
+    for text in plain_text(found):
+        lines += text.strip(b"\n").split(b"\n") if text != b"\n" else []
+        for _ in range(len(lines) // AT_ONCE):
+            yield lines[:AT_ONCE]
+            del lines[:AT_ONCE]
+    if lines:
+        yield lines
 
 
 def _tables(fs: FileSystem, found: ListedNames) -> Iterator[tuple[list[bytes], InodeTable]]:
@@ -156,14 +162,13 @@ def mode_text(mode: int) -> str:
     return stat.filemode(mode)
 
 
-def _sizes(table: InodeTable) -> list[str]:
+def _sizes(table: InodeTable) -> Bytes2D:
     """Sizes in bytes; `major,minor` for devices."""
-    sizes = [str(size) for size in table.size.tolist()]
+    sizes = text_columns.decimals(table.size)
     kind = table.mode & 0xF000
-    for row in np.flatnonzero((kind == stat.S_IFCHR) | (kind == stat.S_IFBLK)).tolist():
-        major, minor = table.one(row).device or (0, 0)
-        sizes[row] = f"{major},{minor}"
-    return sizes
+    rows = np.flatnonzero((kind == stat.S_IFCHR) | (kind == stat.S_IFBLK))
+    devices = [table.one(row).device or (0, 0) for row in rows.tolist()]
+    return text_columns.replaced(sizes, rows, [f"{major},{minor}" for major, minor in devices])
 
 
 def link_targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:

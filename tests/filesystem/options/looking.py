@@ -74,7 +74,7 @@ def _told(finding: object) -> str:
 def _differences(fs: FileSystem, image: Path, work: Path, kernel: Tree | None) -> list[str]:
     names = list_names(fs, b"/", recursive=True, hidden=False)
     listed = {_path(record): record for record in map(dict[str, Any], entry_records(fs, names))}
-    if "".join(long_text(fs, names, numbered=False)).count("\n") != len(listed):
+    if b"".join(long_text(fs, names, numbered=False)).count(b"\n") != len(listed):
         return ["ls -r -l shows another number of lines than there are records"]
     folders = [record["inode"] for record in listed.values() if record["type"] == "directory"]
     debugged = debugfs_tree(image, Path("/nowhere"), folders)
