@@ -16,8 +16,9 @@ def table_lines(
     """
     columns = []
     for place, column in enumerate(zip(headings, *rows, strict=True)):
-        sizes = list(map(cell_len, column))
-        rooms = [" " * (max(sizes) - size) for size in sizes]
+        sizes = [len(cell) if cell.isascii() else cell_len(cell) for cell in column]
+        widest = max(sizes)
+        rooms = [" " * (widest - size) for size in sizes]
         pairs = (
             zip(rooms, column, strict=True) if place in right else zip(column, rooms, strict=True)
         )
