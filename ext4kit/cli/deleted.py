@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 
 import click
 
 from ext4kit.cli.finding import Search, deleted_files, search_options
+from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.recovery import DeletedFiles, Grade
 from ext4kit.report.deleted import (
+    SORT_KEYS,
     counts_line,
     deleted_lines,
     deleted_records,
     grade_counts,
     name_lines,
+    sorted_files,
 )
 from ext4kit.report.records import write_records
 
@@ -31,6 +35,9 @@ _EXAMPLE = """\b
 Examples:
   ext4kit deleted disk.img
   ext4kit deleted disk.img --json > deleted.jsonl
+  ext4kit deleted disk.img /home/me '*.odt'
+  ext4kit deleted disk.img --deleted-since 2h --kind pictures --size 100k..
+  ext4kit deleted disk.img --sort size --limit 20
   ext4kit deleted disk.img --names
   ext4kit deleted disk.img --lost
 """
@@ -38,14 +45,33 @@ Examples:
 
 @click.command("deleted", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
+@deleted_selection
 @search_options
+@click.option(
+    "--sort",
+    type=click.Choice(list(SORT_KEYS)),
+    default="path",
+    show_default=True,
+    help="Order of the files; sizes and times with the largest and latest first.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="List the first N files only.")
 @click.option(
     "--names",
     is_flag=True,
     help="Also list removed names that are not assigned to deleted files.",
 )
-def command(options: CommonOptions, search: Search, names: bool) -> None:
+def command(
+    options: CommonOptions,
+    chosen: SelectionOptions,
+    search: Search,
+    sort: str,
+    limit: int | None,
+    names: bool,
+) -> None:
     """List the deleted files of IMAGE and how much of each can be recovered.
+
+    With PATHs, those files and all files below them. In a PATH, * and ? match within a name and **
+    matches directories; a PATH without a slash is a name in any directory.
 
     \b
     intact       the last committed content; a later write is excluded
@@ -62,7 +88,10 @@ def command(options: CommonOptions, search: Search, names: bool) -> None:
     With --lost: all files of the file system that this one overwrote.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
-        deleted = deleted_files(session, search)
+        found = deleted_files(session, search, chosen.selection)
+        deleted = replace(found, files=sorted_files(found.files, sort)[:limit])
+        if len(deleted) < len(found) and not options.quiet:
+            click.echo(f"note: {len(deleted):,} of {len(found):,} files are listed", err=True)
         if options.json:
             write_records(deleted_records(deleted, names))
         else:

@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
-from ext4kit.cli.finding import Search, deleted_files, named, search_options
+from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, Command, CommonOptions, Session, opened, shared
+from ext4kit.cli.values import named
 from ext4kit.errors import RequestError
 from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
 from ext4kit.export.summary import export_lines, export_record

@@ -11,6 +11,7 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
+from ext4kit.cli.selecting import SelectionOptions, live_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, output_option, shared, show
 from ext4kit.output.extraction import extract, extraction_lines, extraction_record
 from ext4kit.report.safe import printable_text
@@ -20,6 +21,8 @@ _EXAMPLE = """\b
 Examples:
   ext4kit extract disk.img /etc /var/log -o live
   ext4kit extract disk.img '<131>' -o one-file
+  ext4kit extract disk.img '/home/**/*.odt' -o letters
+  ext4kit extract disk.img /home --kind pictures --modified-since 2026-03-01 -o pictures
   ext4kit extract disk.img /etc -o before --as-of 4711
 """
 
@@ -28,13 +31,22 @@ Examples:
 @shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @output_option
+@live_selection
 @custody
-def command(options: CommonOptions, targets: tuple[str, ...], out: Path, custody: Custody) -> None:
+def command(
+    options: CommonOptions,
+    targets: tuple[str, ...],
+    out: Path,
+    chosen: SelectionOptions,
+    custody: Custody,
+) -> None:
     """Copy live files and trees from IMAGE into OUT.
 
-    A TARGET is a path or an inode number as '<12>'. Links and devices are recorded in the
-    manifest, not created. With --as-of, the manifest states for each file whether its content is
-    certain for that transaction.
+    A TARGET is a path, a pattern of paths or an inode number as '<12>'. In a pattern, * and ? match
+    within a name and ** matches directories; one without a slash is a name in any directory.
+
+    Links and devices are recorded in the manifest, not created. With --as-of, the manifest states
+    for each file whether its content is certain for that transaction.
 
     \b
     OUT/files/PATH             a target given by its path
@@ -47,7 +59,7 @@ def command(options: CommonOptions, targets: tuple[str, ...], out: Path, custody
         names = [os.fsencode(one) for one in targets]
         with keeping(custody, session, out) as case:
             with progress(options.quiet, "extracting") as tell:
-                result = extract(session.fs, names, out, evidence, tell)
+                result = extract(session.fs, names, out, evidence, tell, chosen.selection)
             case.counts = asdict(result)
             where = printable_text(str(out))
             lines = extraction_lines(result, where, human_size(result.bytes))

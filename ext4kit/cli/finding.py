@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import click
+from click.core import ParameterSource
 
 from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session, packed
+from ext4kit.cli.values import named
 from ext4kit.recovery import DeletedFiles, Grade, find_deleted
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.report.safe import printable
+from ext4kit.selection import Selection
 
 _BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.CONSISTENT, Grade.INTACT)
-
-
-def named(
-    context: click.Context, option: click.Parameter, value: str, known: Iterable[str]
-) -> set[str]:
-    """The known names in a list with commas.
-
-    Raises:
-        click.BadParameter: another name.
-    """
-    names = {one.strip() for one in value.split(",")}
-    if unknown := names - set(known):
-        text = f"{min(unknown)!r} is none of {', '.join(known)}"
-        raise click.BadParameter(text, context, option)
-    return names
 
 
 def _sources(
@@ -79,22 +68,60 @@ class Search:
 search_options = packed(Search, "search", _OPTIONS)
 
 
-def deleted_files(session: Session, search: Search) -> DeletedFiles:
-    """The deleted files of the file system, or all files of the requested lost one."""
+def deleted_files(
+    session: Session, search: Search, selection: Selection | None = None
+) -> DeletedFiles:
+    """The selected deleted files of the file system, or files of the requested lost one.
+
+    What was not searched, and each requested path or inode without a file, is told on stderr.
+    """
     use_one_arena()
+    selection = selection or Selection()
     if session.options.lost:
         from ext4kit.lost import LostFileSystem, find_lost_files
 
         assert isinstance(session.fs, LostFileSystem)
         deleted = find_lost_files(session.fs)
     else:
-        with progress(session.options.quiet, "searching unallocated space") as show:
-            deleted = find_deleted(session.fs, search.versions, search.sources, show)
-        if not session.options.quiet and has_former(session):
-            text = "this volume held another file system before; use --lost to read it"
-            click.echo(f"note: {text}", err=True)
+        deleted = _find(session, search, selection)
     wanted = _BY_WORTH[_BY_WORTH.index(Grade(search.least)) :]
-    return replace(deleted, files=[file for file in deleted if file.grade in wanted])
+    chosen = deleted.selected(selection)
+    for text in _unmatched(selection, deleted, chosen):
+        click.echo(f"ext4kit: {text}", err=True)
+        session.is_incomplete = True
+    return replace(chosen, files=[file for file in chosen if file.grade in wanted])
+
+
+def _find(session: Session, search: Search, selection: Selection) -> DeletedFiles:
+    """Search the requested sources, by default those that can hold the selected files."""
+    is_quiet, sources = session.options.quiet, search.sources
+    origin = click.get_current_context().get_parameter_source("sources")
+    if origin is ParameterSource.DEFAULT and selection.needs_inode:
+        sources -= {SearchSource.RUNS}
+        if not is_quiet:
+            text = "content was not carved, because carved files have no path, inode or times"
+            click.echo(f"note: {text}; use --sources all to carve as well", err=True)
+    with progress(is_quiet, "searching unallocated space") as show:
+        found = find_deleted(session.fs, search.versions, sources, show)
+    if not is_quiet and has_former(session):
+        text = "this volume held another file system before; use --lost to read it"
+        click.echo(f"note: {text}", err=True)
+    return found
+
+
+def _unmatched(selection: Selection, found: DeletedFiles, kept: DeletedFiles) -> Iterator[str]:
+    """A message for each requested path and inode that no selected file has."""
+    for path in selection.paths:
+        one = Selection(paths=(path,))
+        if any(one.matches_path(file.path, file.name) for file in kept):
+            continue
+        name = path.rpartition(b"/")[2]
+        same = sum(file.path is None and file.name == name for file in found)
+        text = f"no such deleted file: {printable(path)}"
+        hint = f"; {same} of that name are in unknown directories: give the name without a slash"
+        yield text + hint * bool(same)
+    for number in set(selection.numbers) - {file.number for file in kept}:
+        yield f"no such deleted file: inode {number}"
 
 
 def has_former(session: Session) -> bool:

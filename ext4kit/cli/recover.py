@@ -10,14 +10,24 @@ from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, output_option, shared, show
+from ext4kit.cli.selecting import SelectionOptions, deleted_selection
+from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
+from ext4kit.errors import RequestError
 from ext4kit.recovery import recover
-from ext4kit.report.deleted import recovery_lines, recovery_record, salvage_counts
+from ext4kit.report.deleted import (
+    deleted_records,
+    dry_run_lines,
+    recovery_lines,
+    recovery_record,
+    salvage_counts,
+)
 from ext4kit.report.safe import printable_text
 
 _EXAMPLE = """\b
 Examples:
   ext4kit recover disk.img -o recovered
+  ext4kit recover disk.img /home/me/thesis.odt -o recovered
+  ext4kit recover disk.img '/home/me/**/*.jpg' --deleted-since yesterday --dry-run
   ext4kit recover disk.img --volume 2 -o recovered --versions
   ext4kit recover disk.img --lost -o recovered
 """
@@ -25,11 +35,24 @@ Examples:
 
 @click.command("recover", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
-@output_option
+@deleted_selection
+@click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
+              help="Write into this new or empty folder.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="List what would be written; write nothing.")
 @search_options
 @custody
-def command(options: CommonOptions, out: Path, search: Search, custody: Custody) -> None:
+def command(
+    options: CommonOptions,
+    chosen: SelectionOptions,
+    out: Path | None,
+    dry_run: bool,
+    search: Search,
+    custody: Custody,
+) -> None:
     """Recover the deleted files of IMAGE into OUT.
+
+    With PATHs, those files and all files below them. In a PATH, * and ? match within a name and **
+    matches directories; a PATH without a slash is a name in any directory.
 
     \b
     OUT/files/PATH                        path known
@@ -39,10 +62,16 @@ def command(options: CommonOptions, out: Path, search: Search, custody: Custody)
     OUT/manifest.jsonl                    one record per file, also for files not written
     OUT/case.json                         actions, times and evidence
     """  # noqa: D301 -- click reads the backspace
+    if out is None and not dry_run:
+        raise RequestError("name an output folder with -o, or list the files with --dry-run")
     with opened(options) as session:
+        if out is None or dry_run:
+            deleted = deleted_files(session, search, chosen.selection)
+            show(options, deleted_records(deleted), dry_run_lines(deleted))
+            return
         evidence = check_output(out, session)
         with keeping(custody, session, out) as case:
-            deleted = deleted_files(session, search)
+            deleted = deleted_files(session, search, chosen.selection)
             with progress(options.quiet, "recovering") as tell:
                 salvage = recover(deleted, out, tell, evidence)
             where = printable_text(str(out))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import click
 
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
+from ext4kit.cli.values import moment
 from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.timeline import timeline_lines, timeline_records
 from ext4kit.timeline import EventFilter, EventKind, build_timeline
-from ext4kit.units import NANOSECONDS
 
 _EXAMPLE = """\b
 Examples:
@@ -20,22 +18,6 @@ Examples:
   ext4kit timeline disk.img --since 2026-03-01T18:00 --until 2026-03-02 --json
   ext4kit timeline disk.img --inode 4711
 """
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """ISO 8601 (UTC without a zone), or @ and seconds since 1970, in ns."""
-    if value is None:
-        return None
-    if value.startswith("@") and value[1:].isdigit():
-        return int(value[1:]) * NANOSECONDS
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError as error:
-        shape = "not a time such as 2026-03-01T18:00 or @1772388000"
-        raise click.BadParameter(f"{value!r} is {shape}", context, parameter) from error
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 @click.command("timeline", context_settings=CONTEXT, epilog=_EXAMPLE)
@@ -44,13 +26,13 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--inode", type=click.IntRange(1), metavar="N", help="Select events of this inode.")
 @click.option(
     "--since",
-    callback=_moment,
+    callback=moment,
     metavar="TIME",
     help="Select events committed at this time or later.",
 )
 @click.option(
     "--until",
-    callback=_moment,
+    callback=moment,
     metavar="TIME",
     help="Select events committed at this time or earlier.",
 )

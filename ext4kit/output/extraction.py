@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields, reasons
-from ext4kit.errors import AccessError, CorruptError, OutputError
-from ext4kit.fields import LinkText, Nothing, json_name
+from ext4kit.errors import AccessError, CorruptError, OutputError, RequestError
+from ext4kit.fields import FileType, LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.output import (
     MANIFEST,
     Manifest,
@@ -24,8 +25,10 @@ from ext4kit.output import (
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Severity
 from ext4kit.reasons import Reason, coded, texts
+from ext4kit.selection import Selection, is_glob
 
 AT_ONCE = 1 << 14
+HEAD_BYTES = 64 << 10  # of the content, to tell its type
 ZEROS_WRITTEN = "zeros were written instead"
 
 
@@ -51,15 +54,64 @@ class ExtractItem:
     """A live file: its requested path, its path below OUT, its inode.
 
     Attributes:
+        fs: the file system.
         runs: its block map; None when it is not read yet.
         is_known: False when the state of the inode is unknown (as of a transaction).
     """
 
+    fs: FileSystem
     path: bytes
     parts: list[bytes]
     inode: Inode
     runs: Runs | None = None
     is_known: bool = True
+
+    @property
+    def name(self) -> bytes:
+        """The last part of its path."""
+        return self.path.rpartition(b"/")[2]
+
+    @property
+    def number(self) -> int:
+        """Inode number."""
+        return self.inode.number
+
+    @property
+    def kind(self) -> FileType:
+        """File type."""
+        return self.inode.kind
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.inode.size
+
+    @property
+    def uid(self) -> int:
+        """Owner."""
+        return self.inode.uid
+
+    @property
+    def mtime(self) -> int:
+        """Last modification, ns."""
+        return self.inode.mtime
+
+    @property
+    def deletion_time(self) -> None:
+        """It is not deleted."""
+
+    @property
+    def grade(self) -> None:
+        """It is not deleted."""
+
+    def head(self) -> bytes:
+        """Start of the content of a file; b"" for others, and where it cannot be read."""
+        if self.kind != "file":
+            return b""
+        try:
+            return self.fs.content(self.inode, self.runs).read(0, min(HEAD_BYTES, self.size))
+        except (AccessError, CorruptError):
+            return b""
 
 
 def extract(
@@ -68,35 +120,73 @@ def extract(
     out: Path,
     evidence: tuple[Path, ...],
     progress: Callable[[int, int], None] | None = None,
+    selection: Selection | None = None,
 ) -> ExtractionResult:
     """Copy targets below `out/files` (by number: `out/unnamed`), with `out/manifest.jsonl`.
+
+    Args:
+        fs: the file system.
+        targets: paths, globs and inode numbers; all files below a directory are copied.
+        out: a new or empty folder.
+        evidence: files of the evidence; `out` must be outside them.
+        progress: called with (done, total) files of a target.
+        selection: copy only these files.
 
     Raises:
         RequestError: a target does not exist, or `out` cannot be used.
         OutputError: `out` cannot be written further; the manifest is valid up to that point.
     """
-    numbers = [fs.lookup(target) for target in targets]
+    walks = _walks(fs, targets, selection or Selection())
     output = OutputDirectory(out, evidence, output_limit(fs.blocks))
     result = ExtractionResult()
     try:
         with Manifest(out) as manifest:
-            for target, number in zip(targets, numbers, strict=True):
-                for item in _items(fs, target, number, progress):
+            for target, number, wanted in walks:
+                count_before = manifest.count
+                for item in _items(fs, target, number, wanted, progress):
                     with interrupts_wait():
                         if item.is_known:
                             _extract_one(fs, item, output, manifest, result)
                         else:
                             manifest.append(_unknown_record(fs, item))
                             result.incomplete += 1
+                if wanted.paths and manifest.count == count_before:
+                    patterns = b", ".join(wanted.paths).decode("utf-8", "backslashreplace")
+                    fs.problems.add(patterns, "no file matches")
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}") from error
     return result
 
 
+def _walks(
+    fs: FileSystem, targets: list[bytes], selection: Selection
+) -> list[tuple[bytes, int, Selection]]:
+    """(path, inode number, selection) of each target; all globs are one walk from the root.
+
+    Raises:
+        RequestError: a target that is no glob does not exist.
+    """
+    walks, globs = [], []
+    for target in targets:
+        try:
+            walks.append((target, fs.lookup(target), selection))
+        except RequestError:
+            if not is_glob(target):
+                raise
+            globs.append(target)
+    if globs:
+        walks.append((b"/", ROOT, replace(selection, paths=tuple(globs))))
+    return walks
+
+
 def _items(
-    fs: FileSystem, target: bytes, number: int, progress: Callable[[int, int], None] | None
+    fs: FileSystem,
+    target: bytes,
+    number: int,
+    selection: Selection,
+    progress: Callable[[int, int], None] | None,
 ) -> Iterator[ExtractItem]:
-    """The target itself, and all files below it when it is a directory."""
+    """The selected ones of the target itself and, if it is a directory, of all files below it."""
     root = fs.inode(number)
     by_number = target.startswith(b"<")
     path = target if by_number else b"/".join([b"", *filter(None, target.split(b"/"))])
@@ -106,20 +196,31 @@ def _items(
     def parts(of: bytes) -> list[bytes]:
         return top + [part for part in of[skip:].split(b"/") if part]
 
-    yield ExtractItem(path or b"/", parts(path), root)
+    first = ExtractItem(fs, path or b"/", parts(path), root)
+    if selection.selects(first):
+        yield first
     if not root.is_directory:
         return
     tree = fs.tree(number, path)
     for start in range(0, len(tree), AT_ONCE):
-        numbers = tree.inode[start : start + AT_ONCE]
+        paths = tree.paths_of(slice(start, start + AT_ONCE))
+        rows = [
+            row
+            for row, below in enumerate(paths)
+            if selection.matches_path(below, None)
+            and selection.matches_name(below.rpartition(b"/")[2])
+        ]
+        numbers = tree.inode[start : start + AT_ONCE][rows]
         table = fs.inode_table(numbers)
         known = fs.inodes_known(numbers)
         runs = fs.block_maps(table)
-        for row in range(len(numbers)):
-            if progress is not None and row % 64 == 0:
+        for place, row in enumerate(rows):
+            if progress is not None and place % 64 == 0:
                 progress(start + row, len(tree))
-            below = tree.paths[start + row]
-            yield ExtractItem(below, parts(below), table.one(row), runs[row], bool(known[row]))
+            below, is_known = paths[row], bool(known[place])
+            item = ExtractItem(fs, below, parts(below), table.one(place), runs[place], is_known)
+            if not is_known or selection.selects(item):
+                yield item
 
 
 def _extract_one(

@@ -3,7 +3,7 @@
 from ext4kit.recovery.manifest import manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, TransactionTime
 from ext4kit.recovery.pipeline import find_deleted
-from ext4kit.recovery.restore import RecoveryResult, recover
+from ext4kit.recovery.restore import RecoveryResult, is_written, recover
 
 __all__ = [
     "DeletedFiles",
@@ -13,6 +13,7 @@ __all__ = [
     "TransactionTime",
     "RecoveryResult",
     "find_deleted",
+    "is_written",
     "manifest_record",
     "recover",
 ]

@@ -14,6 +14,7 @@ from ext4kit.history.places import Ground
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Problems
 from ext4kit.reasons import Reason, texts
+from ext4kit.selection import Selection
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
@@ -200,13 +201,21 @@ class DeletedFile:
         """Type by content; only for content found without the map of an inode."""
         if self.first_block is None or self._content is None:
             return None
-        from ext4kit.filetypes.identify import HEAD_BYTES, identify
+        from ext4kit.filetypes.identify import identify
 
-        try:
-            head = self._content.read(0, min(HEAD_BYTES, self._content.size))
-        except AccessError:
-            return None
+        head = self.head()
         return identify(head, self._signature) if head else None
+
+    def head(self) -> bytes:
+        """Start of the content; b"" where there is none or it cannot be read."""
+        from ext4kit.filetypes.identify import HEAD_BYTES
+
+        if self._content is None:
+            return b""
+        try:
+            return self._content.read(0, min(HEAD_BYTES, self._content.size))
+        except AccessError:
+            return b""
 
 
 class Unbound(StrEnum):
@@ -275,6 +284,21 @@ class DeletedFiles:
     def removed_names(self) -> list[RemovedName] | None:
         """Removed entries not reported as names of files; None for a lost file system."""
         return None if self._names is None else self._names()
+
+    def selected(self, selection: Selection) -> DeletedFiles:
+        """The selected files, and the removed names with a selected path and name."""
+        names = self._names
+
+        def removed_names() -> list[RemovedName]:
+            every = names() if names else []
+            return [
+                one
+                for one in every
+                if selection.matches_name(one.name) and selection.matches_path(one.path, one.name)
+            ]
+
+        files = [file for file in self.files if selection.selects(file)]
+        return DeletedFiles(self.fs, files, removed_names if names else None)
 
     @property
     def problems(self) -> Problems:

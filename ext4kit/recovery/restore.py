@@ -102,9 +102,14 @@ def _restore_one(
     result.incomplete += bool(written.lost)
 
 
+def is_written(file: DeletedFile) -> bool:
+    """Whether `recover` writes a file; of others, only the record is written."""
+    return file.content() is not None and file.grade is not Grade.OVERWRITTEN
+
+
 def _write_file(file: DeletedFile, output: OutputDirectory) -> Written | None:
     content, inode = file.content(), file.inode
-    if content is None or file.grade is Grade.OVERWRITTEN:
+    if content is None or not is_written(file):
         return None
     if file.path is not None:
         folder, _, name = file.path.strip(b"/").rpartition(b"/")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.fields import json_name
-from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult
+from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult, is_written
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.model import Unbound
 from ext4kit.report.safe import printable
@@ -24,6 +25,14 @@ GRADE_MEANINGS = {
     Grade.CARVED: "content found without an inode; its boundaries are estimates",
 }
 _NAME_HEADINGS = ("inode", "reason", "removed name")
+SORT_KEYS: dict[str, Callable[[DeletedFile], int] | None] = {
+    "path": None,
+    "size": lambda file: -(file.size or 0),
+    "deleted": lambda file: -(file.deletion_time or 0),
+    "modified": lambda file: -(file.mtime or 0),
+    "inode": lambda file: file.number or 0,
+    "grade": lambda file: list(Grade).index(file.grade),
+}
 
 
 def deleted_lines(deleted: DeletedFiles) -> Iterator[tuple[Grade | None, str]]:
@@ -37,6 +46,12 @@ def deleted_lines(deleted: DeletedFiles) -> Iterator[tuple[Grade | None, str]]:
         rows.append((str(file.grade), number, size, deletion_text(file), _path_with_notes(file)))
     lines = table_lines(_HEADINGS, rows, right={1, 2})
     yield from zip((None, *(file.grade for file in deleted)), lines, strict=True)
+
+
+def sorted_files(files: list[DeletedFile], by: str) -> list[DeletedFile]:
+    """Deleted files in the order of one of `SORT_KEYS`; files that are equal keep their order."""
+    key = SORT_KEYS[by]
+    return files if key is None else sorted(files, key=key)
 
 
 def deletion_text(file: DeletedFile) -> str:
@@ -200,6 +215,14 @@ def deleted_records(
         "grades": grade_counts(deleted),
         "removed_names": None if left is None else len(left),
     }
+
+
+def dry_run_lines(deleted: DeletedFiles) -> Iterator[str]:
+    """The files that a recovery would write, and their number and size."""
+    files = [file for file in deleted if is_written(file)]
+    yield from (line for _, line in deleted_lines(replace(deleted, files=files)))
+    size = human_size(sum(file.size or 0 for file in files))
+    yield f"{len(files):,} of {len(deleted):,} files would be written ({size}); nothing was written"
 
 
 def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:

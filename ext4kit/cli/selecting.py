@@ -1,0 +1,118 @@
+"""Options that select files, the same for all commands that list or write files."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from functools import partial
+
+import click
+
+from ext4kit.cli.session import Decorator, packed
+from ext4kit.cli.values import TIME_HELP, moment, named, size_limits
+from ext4kit.fields import FileType
+from ext4kit.filetypes.categories import Category, has_type
+from ext4kit.recovery import Grade
+from ext4kit.selection import Limits, Selection
+
+_TYPES: dict[str, tuple[FileType, ...]] = {
+    "file": ("file",),
+    "dir": ("directory",),
+    "link": ("symlink",),
+    "special": ("chardev", "blockdev", "fifo", "socket"),
+}
+
+_CATEGORIES = [str(each) for each in Category]
+
+
+def _paths(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> tuple[bytes, ...]:
+    return tuple(map(os.fsencode, values))
+
+
+def _expressions(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[re.Pattern[bytes], ...]:
+    try:
+        return tuple(re.compile(os.fsencode(value)) for value in values)
+    except re.error as error:
+        text = f"{error.pattern!r} is no regular expression: {error}"
+        raise click.BadParameter(text, context, option) from error
+
+
+def _grades(context: click.Context, option: click.Parameter, value: str | None) -> frozenset[str]:
+    return frozenset(named(context, option, value, list(Grade)) if value is not None else ())
+
+
+def _time(name: str, text: str) -> Decorator:
+    return click.option(name, callback=moment, metavar="TIME", help=text)
+
+
+FILE_OPTIONS = (
+    click.option("--inode", "numbers", type=click.IntRange(1), multiple=True, metavar="N",
+                 help="Select this inode; may be given several times, as all below."),
+    click.option("--name", "expressions", multiple=True, callback=_expressions, metavar="REGEX",
+                 help="Select names that contain a match of this regular expression."),
+    click.option("--type", "types", type=click.Choice(list(_TYPES)), multiple=True,
+                 help="Select a type of file."),
+    click.option("--kind", "kinds", type=click.Choice(_CATEGORIES), multiple=True,
+                 metavar="KIND", help="Select files by content: " + ", ".join(_CATEGORIES) + "."),
+    click.option("--mime", "mimes", multiple=True, metavar="GLOB",
+                 help="Select files by content: a MIME type, such as 'image/*'."),
+    click.option("--size", callback=size_limits, metavar="RANGE",
+                 help="Select sizes: 10k..5M, 1M.., ..100k, or one size in bytes."),
+    click.option("--owner", "owners", type=click.IntRange(0), multiple=True, metavar="UID",
+                 help="Select files of this user id."),
+    _time("--modified-since", f"Select files modified at this time or later: {TIME_HELP}."),
+    _time("--modified-until", "Select files modified at this time or earlier."),
+)  # fmt: skip
+DELETED_OPTIONS = (
+    _time("--deleted-since", "Select files deleted at this time or later."),
+    _time("--deleted-until", "Select files deleted at this time or earlier."),
+    click.option("--grade", "grades", callback=_grades, metavar="LIST",
+                 help="Select these grades, separated by commas."),
+)  # fmt: skip
+PATHS = click.argument("paths", nargs=-1, callback=_paths, metavar="[PATH]...")
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionOptions:
+    """Values of the options that select files."""
+
+    paths: tuple[bytes, ...] = ()
+    numbers: tuple[int, ...] = ()
+    expressions: tuple[re.Pattern[bytes], ...] = ()
+    types: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    mimes: tuple[str, ...] = ()
+    size: Limits = field(default_factory=Limits)
+    owners: tuple[int, ...] = ()
+    modified_since: int | None = None
+    modified_until: int | None = None
+    deleted_since: int | None = None
+    deleted_until: int | None = None
+    grades: frozenset[str] = frozenset()
+
+    @property
+    def selection(self) -> Selection:
+        """The conditions of all options."""
+        categories = frozenset(map(Category, self.kinds))
+        by_content = partial(has_type, categories=categories, mimes=self.mimes)
+        return Selection(
+            paths=self.paths,
+            numbers=self.numbers,
+            names=self.expressions,
+            types=frozenset(kind for word in self.types for kind in _TYPES[word]),
+            size=self.size,
+            deleted=Limits(self.deleted_since, self.deleted_until),
+            modified=Limits(self.modified_since, self.modified_until),
+            owners=self.owners,
+            grades=self.grades,
+            content=by_content if categories or self.mimes else None,
+        )
+
+
+deleted_selection = packed(SelectionOptions, "chosen", (PATHS, *FILE_OPTIONS, *DELETED_OPTIONS))
+live_selection = packed(SelectionOptions, "chosen", FILE_OPTIONS)

@@ -1,0 +1,90 @@
+"""Lists, points in time and sizes as people write them on a command line."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from ext4kit.selection import Limits
+from ext4kit.units import NANOSECONDS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d+)([kmgt]?)(?:i?b)?", re.IGNORECASE)
+TIME_HELP = "2026-03-01, '2026-03-01 18:00', @1772388000, today, yesterday or 2h (before now)"
+
+
+def named(
+    context: click.Context, option: click.Parameter, value: str, known: Iterable[str]
+) -> set[str]:
+    """The known names in a list with commas.
+
+    Raises:
+        click.BadParameter: another name.
+    """
+    names = {one.strip() for one in value.split(",")}
+    if unknown := names - set(known):
+        text = f"{min(unknown)!r} is none of {', '.join(known)}"
+        raise click.BadParameter(text, context, option)
+    return names
+
+
+def parse_moment(text: str, now: int) -> int:
+    """A time in ns since 1970: ISO 8601 (UTC without a zone), @SECONDS, a word, or a span ago.
+
+    Args:
+        text: as typed.
+        now: ns since 1970.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    if text.startswith("@") and text[1:].isdigit():
+        return int(text[1:]) * NANOSECONDS
+    today = now - now % (86_400 * NANOSECONDS)
+    words = {"now": now, "today": today, "yesterday": today - 86_400 * NANOSECONDS}
+    if text in words:
+        return words[text]
+    if text[:-1].isdigit() and text[-1:] in _SPANS:
+        return now - int(text[:-1]) * _SPANS[text[-1]] * NANOSECONDS
+    moment = datetime.fromisoformat(text)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def moment(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    """Callback of an option for a time; ns since 1970."""
+    if value is None:
+        return None
+    try:
+        return parse_moment(value, time.time_ns())
+    except (ValueError, OverflowError) as error:
+        text = f"{value!r} is not a time such as {TIME_HELP}"
+        raise click.BadParameter(text, context, option) from error
+
+
+def size_limits(context: click.Context, option: click.Parameter, value: str | None) -> Limits:
+    """Callback of an option for a range of sizes: `10k..5M`, `10k..`, `..5M`, or one size."""
+    if value is None:
+        return Limits()
+    least, dots, most = value.partition("..")
+    try:
+        limits = Limits(_size(least), _size(most) if dots else _size(least))
+    except ValueError as error:
+        text = f"{value!r} is not a range such as 10k..5M, 1M.. or ..100k"
+        raise click.BadParameter(text, context, option) from error
+    return limits
+
+
+def _size(text: str) -> int | None:
+    if not text:
+        return None
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return int(found[1]) * _UNITS[found[2].lower()]

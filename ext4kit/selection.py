@@ -1,0 +1,177 @@
+"""Selection of files by path, inode, type, size, owner, time, grade and content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+from ext4kit.fields import FileType
+
+_GLOB = re.compile(rb"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]", re.DOTALL)
+_GLOB_PARTS = {b"**/": b"(?:[^/]+/)*", b"**": b".*", b"*": b"[^/]*", b"?": b"[^/]"}
+
+
+class Selectable(Protocol):
+    """A live or deleted file; None for what is unknown."""
+
+    @property
+    def path(self) -> bytes | None:
+        """Full path."""
+
+    @property
+    def name(self) -> bytes | None:
+        """Name in its directory."""
+
+    @property
+    def number(self) -> int | None:
+        """Inode number."""
+
+    @property
+    def kind(self) -> FileType:
+        """File type."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes."""
+
+    @property
+    def uid(self) -> int | None:
+        """Owner."""
+
+    @property
+    def mtime(self) -> int | None:
+        """Last modification, ns."""
+
+    @property
+    def deletion_time(self) -> int | None:
+        """When it was deleted, ns."""
+
+    @property
+    def grade(self) -> str | None:
+        """Grade of a deleted file."""
+
+    def head(self) -> bytes:
+        """Start of its content; b"" where there is none or it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A range of integers, both ends included; None for no limit."""
+
+    least: int | None = None
+    most: int | None = None
+
+    def include(self, value: int | None) -> bool:
+        """Whether a value is in the range; an unknown one is only if there are no limits."""
+        if self.least is None and self.most is None:
+            return True
+        if value is None or (self.least is not None and value < self.least):
+            return False
+        return self.most is None or value <= self.most
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Conditions that a file must meet; one that is not given always holds.
+
+    Attributes:
+        paths: paths and globs, of which one must match (see `path_pattern`).
+        numbers: inode numbers.
+        names: regular expressions that are searched in the name.
+        types: file types.
+        size, deleted, modified: limits of bytes and of times in ns.
+        owners: user ids.
+        grades: grades of deleted files.
+        content: called with the start of the content and the name.
+    """
+
+    paths: tuple[bytes, ...] = ()
+    numbers: tuple[int, ...] = ()
+    names: tuple[re.Pattern[bytes], ...] = ()
+    types: frozenset[FileType] = frozenset()
+    size: Limits = field(default_factory=Limits)
+    deleted: Limits = field(default_factory=Limits)
+    modified: Limits = field(default_factory=Limits)
+    owners: tuple[int, ...] = ()
+    grades: frozenset[str] = frozenset()
+    content: Callable[[bytes, bytes], bool] | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no condition is given."""
+        return self == Selection()
+
+    @property
+    def needs_inode(self) -> bool:
+        """Whether content without an inode, which has no path and no times, cannot be selected."""
+        by_identity = self.paths or self.numbers or self.names or self.owners
+        times = self.deleted != Limits() or self.modified != Limits()
+        kinds = self.types and "file" not in self.types
+        grades = self.grades and "carved" not in self.grades
+        return bool(by_identity or times or kinds or grades)
+
+    def selects(self, file: Selectable) -> bool:
+        """Whether a file meets all conditions; its content is read last."""
+        if self.numbers and file.number not in self.numbers:
+            return False
+        if self.owners and file.uid not in self.owners:
+            return False
+        if self.grades and file.grade not in self.grades:
+            return False
+        if self.types and file.kind not in self.types:
+            return False
+        if not (self.size.include(file.size) and self.modified.include(file.mtime)):
+            return False
+        if not self.deleted.include(file.deletion_time):
+            return False
+        if not (self.matches_name(file.name) and self.matches_path(file.path, file.name)):
+            return False
+        return self.content is None or self.content(file.head(), file.name or b"")
+
+    def matches_name(self, name: bytes | None) -> bool:
+        """Whether a name matches one of `names`."""
+        return not self.names or any(each.search(name or b"") for each in self.names)
+
+    def matches_path(self, path: bytes | None, name: bytes | None) -> bool:
+        """Whether a path matches one of `paths`; without a path, its name alone may match."""
+        if not self.paths:
+            return True
+        text = path if path is not None else name
+        return text is not None and self._path_pattern.fullmatch(text) is not None
+
+    @cached_property
+    def _path_pattern(self) -> re.Pattern[bytes]:
+        return re.compile(b"|".join(path_pattern(path) for path in self.paths), re.DOTALL)
+
+
+def is_glob(path: bytes) -> bool:
+    """Whether a path has wildcards."""
+    return _GLOB.search(path) is not None
+
+
+def path_pattern(path: bytes) -> bytes:
+    """Regular expression for a path or glob and for all that is below it.
+
+    `*` and `?` match within a name, `**` also across slashes. A path without a slash matches that
+    name in every directory, also where the directory is unknown. Any other one starts at the root.
+    """
+    parts, place = [], 0
+    inner = path.strip(b"/").removesuffix(b"/**")
+    for found in _GLOB.finditer(inner):
+        parts += [re.escape(inner[place : found.start()]), _glob_part(found[0])]
+        place = found.end()
+    parts.append(re.escape(inner[place:]))
+    start = b"/" if b"/" in path else b"(?:.*/)?"
+    below = b"(?:/.*)?" if inner else b".*"
+    return start + b"".join(parts) + below
+
+
+def _glob_part(part: bytes) -> bytes:
+    if not part.startswith(b"["):
+        return _GLOB_PARTS[part]
+    is_negated = part.startswith(b"[!")
+    inside = part[1 + is_negated : -1].replace(b"\\", b"\\\\").replace(b"[", b"\\[")
+    return b"[" + b"^" * is_negated + inside.replace(b"^", b"\\^") + b"]"
