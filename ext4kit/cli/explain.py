@@ -19,6 +19,7 @@ from ext4kit.recovery.manifest import RecoveredFile
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.explanation import Explanation, explanation_lines
 from ext4kit.report.records import write_record
+from ext4kit.selection import Selection
 
 _MOST_HASHED = 16 << 30  # bytes, holes included
 _EXAMPLE = """\b
@@ -102,7 +103,7 @@ def _records(session: Session, target: bytes, search: Search) -> list[RecoveredF
     path = b"/" + target.strip(b"/")
     found = [
         file
-        for file in deleted_files(session, search)
+        for file in deleted_files(session, search, Selection())
         if (number.isdigit() and file.number == int(number)) or file.path == path
     ]
     if not found:

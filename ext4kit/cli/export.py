@@ -13,6 +13,7 @@ from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
+from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import CONTEXT, Command, CommonOptions, Session, opened, shared
 from ext4kit.cli.values import named
 from ext4kit.errors import RequestError
@@ -20,11 +21,13 @@ from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
 from ext4kit.export.summary import export_lines, export_record
 from ext4kit.fields import HashName
 from ext4kit.report.records import write_record
+from ext4kit.selection import Selection
 
 _EXAMPLE = """\b
 Examples:
   ext4kit export disk.img --bodyfile body.txt
   ext4kit export disk.img --bodyfile - | mactime -b - -d -y > timeline.csv
+  ext4kit export disk.img /home --modified-since 2026-03-01 --csv files.csv
   ext4kit export disk.img --db case.sqlite --dfxml files.xml --hash md5,sha256
   ext4kit export disk.img --timesketch-jsonl events.jsonl --sources journal
 """
@@ -70,6 +73,7 @@ def _formats(function: Command) -> Command:
 )
 @click.option("--without", "left_out", type=click.Choice(PARTS), multiple=True, metavar="PART",
               help="Omit live files, deleted files, events or findings.")  # fmt: skip
+@deleted_selection
 @search_options
 @custody
 def command(
@@ -77,6 +81,7 @@ def command(
     hashes: tuple[HashName, ...],
     fractions: bool,
     left_out: tuple[str, ...],
+    chosen: SelectionOptions,
     search: Search,
     custody: Custody,
     **given: Target | None,
@@ -85,7 +90,8 @@ def command(
 
     Several formats are written in one pass. Each FILE must be new; - is standard output, for one
     text format. Live and deleted files go to all formats, the events of the journal to Timesketch
-    and the database, the findings of verify to the database.
+    and the database, the findings of verify to the database. PATHs and the options that select
+    files apply to live and deleted files.
 
     With --lost: all files of the file system that this one overwrote, as deleted files.
     """
@@ -109,7 +115,7 @@ def command(
                 fractions=fractions,
             )
             with exporting(subject, targets, search.versions, session.evidence_files) as export:
-                _fill(export, session, parts, search)
+                _fill(export, session, parts, search, chosen.selection)
             _tell(export, targets, options)
 
 
@@ -136,14 +142,17 @@ def _check(targets: list[Target], prints: bool) -> None:
         raise RequestError("two formats cannot be written to the same file")
 
 
-def _fill(export: Export, session: Session, parts: set[str], search: Search) -> None:
+def _fill(
+    export: Export, session: Session, parts: set[str], search: Search, selection: Selection
+) -> None:
     """Write all parts one after the other, so that only one of them is in memory at a time."""
     quiet = session.options.quiet
     if "live" in parts:
         with progress(quiet, "exporting files") as show:
-            export.live(show)
+            export.live(show, selection)
     if "deleted" in parts:
-        deleted = deleted_files(session, replace(search, versions=export.wants_versions))
+        wanted = replace(search, versions=export.wants_versions)
+        deleted = deleted_files(session, wanted, selection, "live" in parts)
         with progress(quiet, "exporting deleted files") as show:
             export.gone(deleted.files, show)
     if "events" in parts and export.wants_events:

@@ -69,14 +69,14 @@ search_options = packed(Search, "search", _OPTIONS)
 
 
 def deleted_files(
-    session: Session, search: Search, selection: Selection | None = None
+    session: Session, search: Search, selection: Selection, may_be_live: bool = False
 ) -> DeletedFiles:
     """The selected deleted files of the file system, or files of the requested lost one.
 
-    What was not searched, and each requested path or inode without a file, is told on stderr.
+    What was not searched is told on stderr. So is each requested path or inode without a deleted
+    file, unless `may_be_live`.
     """
     use_one_arena()
-    selection = selection or Selection()
     if session.options.lost:
         from ext4kit.lost import LostFileSystem, find_lost_files
 
@@ -86,7 +86,7 @@ def deleted_files(
         deleted = _find(session, search, selection)
     wanted = _BY_WORTH[_BY_WORTH.index(Grade(search.least)) :]
     chosen = deleted.selected(selection)
-    for text in _unmatched(selection, deleted, chosen):
+    for text in () if may_be_live else _unmatched(selection, deleted, chosen):
         click.echo(f"ext4kit: {text}", err=True)
         session.is_incomplete = True
     return replace(chosen, files=[file for file in chosen if file.grade in wanted])

@@ -22,6 +22,7 @@ from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
 from ext4kit.output.new_file import new_file, new_text
 from ext4kit.problems import Problem
 from ext4kit.recovery import DeletedFile
+from ext4kit.selection import Selection
 from ext4kit.timeline import EventKind, Timeline
 from ext4kit.verify import Verification
 
@@ -84,9 +85,9 @@ class Export:
         """Whether a format takes the findings of verify."""
         return self._any(lambda each: each.takes_findings)
 
-    def live(self, progress: Progress | None = None) -> None:
-        """Write all names below the root."""
-        for batch in live_batches(self.fs, self._ranges, self._digester, progress):
+    def live(self, progress: Progress | None = None, selection: Selection | None = None) -> None:
+        """Write the selected names below the root."""
+        for batch in live_batches(self.fs, self._ranges, self._digester, progress, selection):
             self._give(batch)
 
     def gone(self, files: Sequence[DeletedFile], progress: Progress | None = None) -> None:

@@ -18,12 +18,14 @@ from ext4kit.fields import FileType, SomeDigests
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.selected import selected_rows
 from ext4kit.filetypes.identify import Kind
 from ext4kit.parsers.inode import KINDS, InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.recovery import DeletedFile
 from ext4kit.report.deleted import known_path
 from ext4kit.report.listing import CRTIME_END, link_targets
 from ext4kit.report.safe import printable_lines
+from ext4kit.selection import Selection
 
 AT_ONCE = 1 << 15
 _TOLD = 64  # rows between two progress calls, where contents are read
@@ -134,20 +136,24 @@ def live_batches(
     ranges: bool,
     digester: Digester | None,
     progress: Progress | None = None,
+    selection: Selection | None = None,
 ) -> Iterator[Batch]:
-    """All names below the root, in tree order.
+    """The selected names below the root, in tree order.
 
     Args:
         fs: the file system.
         ranges: whether to add the location of the content.
         digester: hashes the content; None for no hashes.
         progress: called with (names done, total names).
+        selection: conditions of the files.
     """
     tree = fs.tree()
     for start in range(0, len(tree), AT_ONCE):
-        some = slice(start, start + AT_ONCE)
-        table = fs.inode_table(tree.inode[some])
-        rows = list(_live_rows(fs, tree.paths_of(some), table))
+        paths = tree.paths_of(slice(start, start + AT_ONCE))
+        numbers = tree.inode[start : start + AT_ONCE]
+        selected = selected_rows(fs, selection or Selection(), paths, numbers)
+        table = fs.inode_table(numbers[selected])
+        rows = list(_live_rows(fs, [paths[row] for row in selected.tolist()], table))
         batch = Batch(rows, [[]] * len(rows), [{}] * len(rows))
         if ranges or digester:
             runs = fs.map_table(table).runs
@@ -158,7 +164,7 @@ def live_batches(
                 batch = replace(batch, digests=list(_counted(found, start, len(tree), progress)))
         yield batch
         if progress is not None:
-            progress(start + len(batch), len(tree))
+            progress(start + len(paths), len(tree))
 
 
 def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[FileRow]:

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired, TypedDict
 
+import numpy as np
+
 from ext4kit import fields, reasons
 from ext4kit.errors import AccessError, CorruptError, OutputError, RequestError
-from ext4kit.fields import FileType, LinkText, Nothing, json_name
+from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.selected import selected_rows
 from ext4kit.output import (
     MANIFEST,
     Manifest,
@@ -28,7 +31,6 @@ from ext4kit.reasons import Reason, coded, texts
 from ext4kit.selection import Selection, is_glob
 
 AT_ONCE = 1 << 14
-HEAD_BYTES = 64 << 10  # of the content, to tell its type
 ZEROS_WRITTEN = "zeros were written instead"
 
 
@@ -54,64 +56,15 @@ class ExtractItem:
     """A live file: its requested path, its path below OUT, its inode.
 
     Attributes:
-        fs: the file system.
         runs: its block map; None when it is not read yet.
         is_known: False when the state of the inode is unknown (as of a transaction).
     """
 
-    fs: FileSystem
     path: bytes
     parts: list[bytes]
     inode: Inode
     runs: Runs | None = None
     is_known: bool = True
-
-    @property
-    def name(self) -> bytes:
-        """The last part of its path."""
-        return self.path.rpartition(b"/")[2]
-
-    @property
-    def number(self) -> int:
-        """Inode number."""
-        return self.inode.number
-
-    @property
-    def kind(self) -> FileType:
-        """File type."""
-        return self.inode.kind
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.inode.size
-
-    @property
-    def uid(self) -> int:
-        """Owner."""
-        return self.inode.uid
-
-    @property
-    def mtime(self) -> int:
-        """Last modification, ns."""
-        return self.inode.mtime
-
-    @property
-    def deletion_time(self) -> None:
-        """It is not deleted."""
-
-    @property
-    def grade(self) -> None:
-        """It is not deleted."""
-
-    def head(self) -> bytes:
-        """Start of the content of a file; b"" for others, and where it cannot be read."""
-        if self.kind != "file":
-            return b""
-        try:
-            return self.fs.content(self.inode, self.runs).read(0, min(HEAD_BYTES, self.size))
-        except (AccessError, CorruptError):
-            return b""
 
 
 def extract(
@@ -196,31 +149,25 @@ def _items(
     def parts(of: bytes) -> list[bytes]:
         return top + [part for part in of[skip:].split(b"/") if part]
 
-    first = ExtractItem(fs, path or b"/", parts(path), root)
-    if selection.selects(first):
-        yield first
+    top_path = path or b"/"
+    if len(selected_rows(fs, selection, [top_path], np.array([number]))):
+        yield ExtractItem(top_path, parts(path), root)
     if not root.is_directory:
         return
     tree = fs.tree(number, path)
     for start in range(0, len(tree), AT_ONCE):
         paths = tree.paths_of(slice(start, start + AT_ONCE))
-        rows = [
-            row
-            for row, below in enumerate(paths)
-            if selection.matches_path(below, None)
-            and selection.matches_name(below.rpartition(b"/")[2])
-        ]
-        numbers = tree.inode[start : start + AT_ONCE][rows]
+        numbers = tree.inode[start : start + AT_ONCE]
+        rows = selected_rows(fs, selection, paths, numbers)
+        numbers = numbers[rows]
         table = fs.inode_table(numbers)
         known = fs.inodes_known(numbers)
         runs = fs.block_maps(table)
-        for place, row in enumerate(rows):
+        for place, row in enumerate(rows.tolist()):
             if progress is not None and place % 64 == 0:
                 progress(start + row, len(tree))
-            below, is_known = paths[row], bool(known[place])
-            item = ExtractItem(fs, below, parts(below), table.one(place), runs[place], is_known)
-            if not is_known or selection.selects(item):
-                yield item
+            item = parts(paths[row]), table.one(place), runs[place], bool(known[place])
+            yield ExtractItem(paths[row], *item)
 
 
 def _extract_one(

@@ -212,3 +212,23 @@ def test_live_files_are_extracted_by_pattern_and_content(
     assert extracted("[bold]") == {"[bold]"}
     assert extracted("/sub", "--kind", "documents") == {"sub/deep/text"}
     assert extracted("/", "--size", "1M..", "--type", "file") == {"sparse"}
+
+
+def test_an_export_has_the_selected_live_and_deleted_files(
+    run: Run, deleted: Path, truth: Truth
+) -> None:
+    def exported(*arguments: str | Path) -> set[str]:
+        done = run("export", deleted, *arguments, "--jsonl", "-", "--sources", "journal")
+        assert done.returncode == 0, done.stderr
+        records = map(json.loads, done.stdout.splitlines())
+        return {os.fsdecode(path_of(record)) for record in records if record["type"] == "file"}
+
+    gone = {os.fsdecode(b"/" + file.path) for file in truth.files}
+    live = {os.fsdecode(b"/" + file.path) for file in truth.live}
+    assert exported() == gone | live
+    assert exported("--deleted-since", "1990-01-01") == gone
+    tunnel = {path for path in gone if path.startswith("/project/tunnel/")}
+    assert exported("/project/tunnel") == tunnel
+    small = {os.fsdecode(b"/" + file.path) for file in truth.files if file.size <= 2048}
+    assert exported("--size", "..2k") - live == small
+    assert exported("--modified-until", "1990-01-01") == set()

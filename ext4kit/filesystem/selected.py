@@ -1,0 +1,68 @@
+"""Live files that meet the conditions of a selection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem.filesystem import FileSystem
+from ext4kit.parsers.inode import KINDS, Inode, InodeTable
+from ext4kit.selection import Limits, Selection
+
+HEAD_BYTES = 64 << 10  # of a content, to tell its type
+
+
+def selected_rows(
+    fs: FileSystem, selection: Selection, paths: list[bytes], numbers: Int64s
+) -> Rows:
+    """Rows of the selected files; an inode whose state is unknown is not left out.
+
+    Args:
+        fs: the file system.
+        selection: the conditions.
+        paths: full paths of the files.
+        numbers: their inode numbers.
+    """
+    if selection.is_everything:
+        return np.arange(len(paths))
+    rows = np.flatnonzero(
+        [
+            selection.matches_path(path, None) and selection.matches_name(path.rpartition(b"/")[2])
+            for path in paths
+        ]
+    )
+    table = fs.inode_table(numbers[rows])
+    known = fs.inodes_known(table.number)
+    kept = ~known | _meets_conditions(table, selection)
+    if selection.content is not None:
+        for place in np.flatnonzero(kept & known).tolist():
+            name = paths[rows[place]].rpartition(b"/")[2]
+            kept[place] = selection.content(_head(fs, table.one(place)), name)
+    return rows[kept]
+
+
+def _meets_conditions(table: InodeTable, selection: Selection) -> Bools:
+    kept = np.full(len(table), not selection.grades and selection.deleted == Limits())
+    if selection.numbers:
+        kept &= np.isin(table.number, selection.numbers)
+    if selection.owners:
+        kept &= np.isin(table.uid, selection.owners)
+    if selection.types:
+        modes = [mode for mode, kind in KINDS.items() if kind in selection.types]
+        kept &= np.isin(table.mode & 0xF000, modes)
+    for values, limits in ((table.size, selection.size), (table.mtime, selection.modified)):
+        if limits.least is not None:
+            kept &= values >= limits.least
+        if limits.most is not None:
+            kept &= values <= limits.most
+    return kept
+
+
+def _head(fs: FileSystem, inode: Inode) -> bytes:
+    if inode.kind != "file":
+        return b""
+    try:
+        return fs.content(inode).read(0, min(HEAD_BYTES, inode.size))
+    except (AccessError, CorruptError):
+        return b""
