@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ext4kit.errors import RequestError, UnsupportedError
 from ext4kit.evidence import Evidence, Volume, open_evidence
+from ext4kit.units import Moment
 
 if TYPE_CHECKING:
     from ext4kit.evidence.source import Source
@@ -31,7 +32,7 @@ class ImageVolume:
         replay: bool = True,
         superblock: int | None = None,
         journal: Source | None = None,
-        as_of: int | None = None,
+        as_of: int | Moment | None = None,
     ) -> FileSystem:
         """The file system on this volume.
 
@@ -39,7 +40,8 @@ class ImageVolume:
             replay: overlay the unreplayed journal, in memory, as the kernel would at mount.
             superblock: block number of the superblock copy to use.
             journal: the external journal device, for a file system that has one.
-            as_of: stored tid; gives the file system after this transaction, from the journal.
+            as_of: stored tid or a time; gives the file system after this transaction, or after the
+                last one that was committed by that time, from the journal.
 
         Raises:
             UnsupportedError: the volume holds no ext2/3/4.

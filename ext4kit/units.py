@@ -6,6 +6,7 @@ place for single structures and for whole tables.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NewType
 
 import numpy as np
@@ -16,6 +17,13 @@ InodeNumber = NewType("InodeNumber", int)
 TransactionId = NewType("TransactionId", int)  # jbd2 sequence number, 32 bits, wraps
 
 NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time where a transaction could stand instead: ns since 1970."""
+
+    time: int
 
 
 def widen(value: Any) -> Any:

@@ -28,7 +28,7 @@ from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
 from ext4kit.problems import Problems, Severity
 from ext4kit.reasons import Reason
-from ext4kit.units import NANOSECONDS, TransactionId
+from ext4kit.units import NANOSECONDS, Moment, TransactionId
 
 
 class AsOfFileSystem(FileSystem):
@@ -44,6 +44,7 @@ class AsOfFileSystem(FileSystem):
         super().__init__(blocks, _superblock_as_of(moment, blocks), problems)
         self.moment = moment
         self.as_of = TransactionId(moment.transaction)
+        self.as_of_time = moment.range.commit_time(moment.order)
         self.unreadable = f"is not known as of transaction {self.as_of}"
         self.journal_device = moment.present.journal_device
         self._known = blocks.is_known
@@ -128,12 +129,12 @@ def _report_limits(moment: PointInTime, problems: Problems) -> None:
         problems.add(where, what, Severity.WARNING)
 
 
-def file_system_as_of(now: FileSystem, transaction: int) -> AsOfFileSystem:
+def file_system_as_of(now: FileSystem, transaction: int | Moment) -> AsOfFileSystem:
     """The file system after a transaction.
 
     Args:
         now: the file system as it is now, its log replayed.
-        transaction: stored tid.
+        transaction: stored tid, or a time: then the last transaction that was committed by it.
 
     Raises:
         RequestError: there is no log, or it does not record that state; the message names the
@@ -141,10 +142,14 @@ def file_system_as_of(now: FileSystem, transaction: int) -> AsOfFileSystem:
     """
     log = Log.open(now)
     if log is None:
-        raise RequestError(f"transaction {transaction}: there is no journal that can be read")
+        raise RequestError("--as-of: there is no journal that can be read")
     history = BlockHistory(log)
     reach = as_of_range(log).since(epochs_of(now, history).first_present)
-    order, present = reach.tid_of(transaction), now
+    if isinstance(transaction, Moment):
+        order = reach.tid_at(transaction.time)
+    else:
+        order = reach.tid_of(transaction)
+    present = now
     if isinstance(now.blocks, ReplayedBlocks) and len(now.blocks.changed.blocks):
         present = now.with_blocks(now.blocks.before_fast_commits)
     moment = PointInTime(present, history, reach, order)

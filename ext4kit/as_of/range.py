@@ -61,6 +61,25 @@ class AsOfRange:
                 text += " (some ids between have none)"
         raise RequestError(f"transaction {transaction}: {text}")
 
+    def tid_at(self, time: int) -> int:
+        """Tid of the last transaction that was committed before any later than a time.
+
+        Args:
+            time: ns since 1970.
+
+        Raises:
+            RequestError: the journal does not record the state at that time.
+        """
+        later = np.flatnonzero(self.commit_times > time)
+        place = int(later[0]) - 1 if len(later) else len(self.orders) - 1
+        if place >= 0:
+            return int(self.orders[place])
+        text = self.reason
+        if len(later):
+            first = int(self.orders[0]) % TID_MODULUS
+            text = f"the journal records states from transaction {first} on, which is later"
+        raise RequestError(f"the time of --as-of: {text}")
+
     def since(self, order: int) -> AsOfRange:
         """The range without the transactions before a tid."""
         first = int(np.searchsorted(self.orders, order))

@@ -50,11 +50,14 @@ def _time(name: str, text: str) -> Decorator:
     return click.option(name, callback=moment, metavar="TIME", help=text)
 
 
+PATHS = click.argument("paths", nargs=-1, callback=_paths, metavar="[PATH]...")
+INODES = click.option("--inode", "numbers", type=click.IntRange(1), multiple=True, metavar="N",
+                      help="Select this inode; may be given several times.")  # fmt: skip
+NAMES = click.option("--name", "expressions", multiple=True, callback=_expressions, metavar="REGEX",
+                     help="Select names in which this regular expression is found.")  # fmt: skip
 FILE_OPTIONS = (
-    click.option("--inode", "numbers", type=click.IntRange(1), multiple=True, metavar="N",
-                 help="Select this inode; may be given several times, as all below."),
-    click.option("--name", "expressions", multiple=True, callback=_expressions, metavar="REGEX",
-                 help="Select names that contain a match of this regular expression."),
+    INODES,
+    NAMES,
     click.option("--type", "types", type=click.Choice(list(_TYPES)), multiple=True,
                  help="Select a type of file."),
     click.option("--kind", "kinds", type=click.Choice(_CATEGORIES), multiple=True,
@@ -74,7 +77,6 @@ DELETED_OPTIONS = (
     click.option("--grade", "grades", callback=_grades, metavar="LIST",
                  help="Select these grades, separated by commas."),
 )  # fmt: skip
-PATHS = click.argument("paths", nargs=-1, callback=_paths, metavar="[PATH]...")
 
 
 @dataclass(frozen=True, slots=True)

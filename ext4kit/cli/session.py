@@ -13,6 +13,7 @@ import click
 
 from ext4kit.cli.exits import INCOMPLETE, IncompleteError
 from ext4kit.cli.progress import progress
+from ext4kit.cli.values import moment
 from ext4kit.errors import (
     AccessError,
     CorruptError,
@@ -37,6 +38,8 @@ from ext4kit.report.records import (
     write_record,
     write_records,
 )
+from ext4kit.report.times import iso
+from ext4kit.units import NANOSECONDS, Moment
 
 _MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
 _HINT_BYTES = 4 << 30  # maximum data to search for superblocks when an image is rejected
@@ -58,7 +61,7 @@ class CommonOptions:
     journal: Path | None = None
     json: bool = False
     quiet: bool = False
-    as_of: int | None = None
+    as_of: int | Moment | None = None
     has_lost: bool = False
     lost_number: int | None = None
     password_files: tuple[Path, ...] = ()
@@ -100,6 +103,15 @@ def _negated(_context: click.Context, _parameter: click.Parameter, value: bool) 
     return not value
 
 
+def _transaction_or_time(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> int | Moment | None:
+    if value is None or value.isdigit():
+        return None if value is None else int(value)
+    found = moment(context, option, value)
+    return None if found is None else Moment(found)
+
+
 _PATH = click.Path(path_type=Path)
 _CHOICES = (
     click.option("--volume", type=click.IntRange(0), metavar="N",
@@ -114,8 +126,9 @@ _CHOICES = (
                  help="Image of the external journal device."),
 )  # fmt: skip
 _AS_OF = (
-    click.option("--as-of", type=click.IntRange(0), metavar="TRANSACTION",
-                 help="Show the state after this transaction, as recorded in the journal."),
+    click.option("--as-of", callback=_transaction_or_time, metavar="WHEN",
+                 help="Show the state after this transaction, or at this time (2026-03-01T18:00, 2h"
+                 " ago as 2h), as recorded in the journal."),
 )  # fmt: skip
 _LOST = (
     click.option("--lost", "has_lost", is_flag=True,
@@ -342,7 +355,10 @@ def _filesystem(
     if options.lost:
         return _lost(image, volume, options, device)
     try:
-        return volume.filesystem(replay, options.superblock, device, options.as_of)
+        fs = volume.filesystem(replay, options.superblock, device, options.as_of)
+        if isinstance(options.as_of, Moment) and not options.quiet:
+            _tell_moment(fs, options.as_of.time)
+        return fs
     except UnsupportedError as error:
         kind = volume.facts.kind
         if volume.facts.is_ext:
@@ -351,6 +367,18 @@ def _filesystem(
             raise UnsupportedError(f"{error}{_elsewhere(image, options)}") from error
         where = f"{options.image}: volume {volume.facts.index}"
         raise UnsupportedError(f"{where} is {kind}, not ext2, ext3 or ext4") from error
+
+
+def _tell_moment(fs: FileSystem, time: int) -> None:
+    """Tell which transaction a time selected, and how much earlier that was committed."""
+    from ext4kit.as_of import AsOfFileSystem
+
+    assert isinstance(fs, AsOfFileSystem)
+    text = f"note: the state after transaction {fs.as_of}"
+    if fs.as_of_time >= 0:
+        before = (time - fs.as_of_time) / NANOSECONDS
+        text += f", committed {iso(fs.as_of_time)}, {before:,.3f} s before that time"
+    click.echo(text, err=True)
 
 
 def _lost(

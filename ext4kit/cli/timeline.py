@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from ext4kit.cli.progress import progress
+from ext4kit.cli.selecting import INODES, NAMES, PATHS
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
-from ext4kit.cli.values import moment
+from ext4kit.cli.values import TIME_HELP, moment
 from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.timeline import timeline_lines, timeline_records
+from ext4kit.selection import Selection
 from ext4kit.timeline import EventFilter, EventKind, build_timeline
 
 _EXAMPLE = """\b
 Examples:
   ext4kit timeline disk.img
-  ext4kit timeline disk.img --path '/home/*' --kind deleted --kind moved
+  ext4kit timeline disk.img /home --kind deleted --kind moved
+  ext4kit timeline disk.img '*.odt' --since yesterday
   ext4kit timeline disk.img --since 2026-03-01T18:00 --until 2026-03-02 --json
   ext4kit timeline disk.img --inode 4711
 """
@@ -22,13 +27,15 @@ Examples:
 
 @click.command("timeline", context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
+@PATHS
 @click.option("--path", metavar="GLOB", help="Select events by old or new path; * also matches /.")
-@click.option("--inode", type=click.IntRange(1), metavar="N", help="Select events of this inode.")
+@INODES
+@NAMES
 @click.option(
     "--since",
     callback=moment,
     metavar="TIME",
-    help="Select events committed at this time or later.",
+    help=f"Select events committed at this time or later: {TIME_HELP}.",
 )
 @click.option(
     "--until",
@@ -48,20 +55,27 @@ Examples:
 )
 def command(
     options: CommonOptions,
+    paths: tuple[bytes, ...],
     path: str | None,
-    inode: int | None,
+    numbers: tuple[int, ...],
+    expressions: tuple[re.Pattern[bytes], ...],
     since: int | None,
     until: int | None,
     kinds: tuple[str, ...],
 ) -> None:
     """List events in IMAGE, from successive states of inodes and directories in the journal.
 
+    With PATHs, events of those files and of all files below them, by old or new path. In a PATH, *
+    and ? match within a name and ** matches directories; a PATH without a slash is a name in any
+    directory.
+
     Each event has the commit time of its transaction, the transaction, the inode and the path at
     that time. Times are in UTC. `<=` before a transaction means: in that one or in an earlier one
     that is no longer in the journal. Several changes of one inode within a transaction appear as
     their result. Hints follow at the end: they name contradictions and are no verdict.
     """
-    wanted = EventFilter(path, inode, since, until, tuple(map(EventKind, kinds)))
+    selection = Selection(paths=paths, numbers=numbers, names=expressions)
+    wanted = EventFilter(selection, path, since, until, tuple(map(EventKind, kinds)))
     with opened(options) as session:
         with progress(options.quiet, "reading the journal") as show:
             timeline = build_timeline(session.fs, show)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import cached_property
 
 import numpy as np
 
 from ext4kit.arrays.types import Rows
+from ext4kit.selection import Selection
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import CODE, Event, EventKind, EventTable
 
@@ -19,14 +20,14 @@ class EventFilter:
     """Conditions that an event must meet; a condition that is not given always holds.
 
     Attributes:
+        selection: paths and names, old or new, and inode numbers.
         path: glob over the whole path, old or new; `*` also matches slashes.
-        inode: inode number.
         since, until: first and last commit time, ns, both included.
         kinds: kinds of events; empty for all.
     """
 
+    selection: Selection = field(default_factory=Selection)
     path: str | None = None
-    inode: int | None = None
     since: int | None = None
     until: int | None = None
     kinds: tuple[EventKind, ...] = ()
@@ -34,8 +35,8 @@ class EventFilter:
     def select_rows(self, events: EventTable, clock: CommitClock) -> Rows:
         """Rows of the events whose columns match. `matches_path` checks the path."""
         kept = np.ones(len(events), bool)
-        if self.inode is not None:
-            kept &= events.number == self.inode
+        if self.selection.numbers:
+            kept &= np.isin(events.number, self.selection.numbers)
         if self.kinds:
             kept &= np.isin(events.kind, [CODE[kind] for kind in self.kinds])
         if self.since is not None or self.until is not None:
@@ -52,9 +53,15 @@ class EventFilter:
 
     def matches_path(self, event: Event) -> bool:
         """Whether the path of an event, or its former path, matches."""
-        if self.path is None:
-            return True
+        paths = [path for path in (event.path, event.old_path) if path is not None]
+        if self.path is not None:
+            texts = (path.decode("utf-8", "surrogateescape") for path in paths)
+            if not any(map(self._pattern.match, texts)):
+                return False
+        if not paths:
+            return not (self.selection.paths or self.selection.names)
         return any(
-            path is not None and self._pattern.match(path.decode("utf-8", "surrogateescape"))
-            for path in (event.path, event.old_path)
+            self.selection.matches_path(path, None)
+            and self.selection.matches_name(path.rpartition(b"/")[2])
+            for path in paths
         )

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +233,28 @@ def test_an_export_has_the_selected_live_and_deleted_files(
     small = {os.fsdecode(b"/" + file.path) for file in truth.files if file.size <= 2048}
     assert exported("--size", "..2k") - live == small
     assert exported("--modified-until", "1990-01-01") == set()
+
+
+def test_a_time_gives_the_state_after_the_last_transaction_by_then(run: Run, deleted: Path) -> None:
+    def tree(when: str) -> bytes:
+        done = run("ls", deleted, "-r", "-l", "--as-of", when, "--quiet")
+        assert done.returncode in (0, 1)  # 1: some inodes are unknown then
+        return done.stdout
+
+    records = map(json.loads, run("journal", "list", deleted, "--json").stdout.splitlines())
+    commits = [
+        (record["transaction"], record["commit_time_ns"])
+        for record in records
+        if record["record"] == "transaction"
+    ]
+    assert len(commits) > 2
+    for (number, time), (_, following) in zip(commits, commits[1:], strict=False):
+        last = (following - 1) // 1000 * 1000  # a time on the command line has microseconds
+        day, rest = divmod(last // 1000, 86_400 * 1_000_000)
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day, microseconds=rest)
+        assert time <= last
+        assert tree(moment.isoformat()) == tree(str(number))
+    early = run("ls", deleted, "--as-of", "1999-01-01")
+    assert early.returncode == 2
+    told = run("ls", deleted, "--as-of", "now").stderr
+    assert f"the state after transaction {commits[-1][0]}, committed".encode() in told
