@@ -247,6 +247,11 @@ XATTR_BLOCK_REUSED = Reason(
 XATTRS_INCOMPLETE = Reason("xattrs-incomplete", "Extended attributes are incomplete: {why}.")
 READ_ERROR = Reason("read-error", "{length} bytes at offset {offset} could not be read: {why}.")
 CONTENT_UNREADABLE = Reason("content-unreadable", "The content could not be read: {why}.")
+INODE_FREE = Reason(
+    "inode-free",
+    "The inode is free: `recover --inode {number}` recovers what is left of its last file, and"
+    " --as-of reads an earlier state.",
+)
 LINK_TARGET_UNREADABLE = Reason(
     "link-target-unreadable", "The link target could not be read: {why}."
 )

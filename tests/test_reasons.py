@@ -59,7 +59,7 @@ def test_values_take_the_place_of_their_names() -> None:
     assert one == Reason("read-error", "4096 bytes at offset 8192 could not be read: {bad} sector.")
     with pytest.raises(KeyError):
         reasons.READ_ERROR.filled(length=4096)
-    values = {"n", "size", "block", "why", "length", "offset", "limit", "path", "tid"}
+    values = {"n", "size", "block", "why", "length", "offset", "limit", "path", "tid", "number"}
     fields = {name for each in CATALOGUE for _, name, _, _ in string.Formatter().parse(each.text)}
     assert fields - {None} == values
 

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from ext4kit import reasons
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.output.stream import DescriptorWriter
@@ -40,6 +41,9 @@ def _write(session: Session, target: bytes) -> None:
     fs = session.fs
     inode = fs.inode(fs.lookup(target))
     where = f"inode {inode.number}"
+    if fs.is_free(inode):
+        fs.problems.add(where, reasons.INODE_FREE.filled(number=inode.number).text)
+        return
     if inode.is_directory or inode.device or inode.kind in ("fifo", "socket"):
         raise RequestError(f"{where} is a {inode.kind}; it has no bytes to print")
     if inode.is_encrypted:

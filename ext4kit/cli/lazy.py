@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import click
@@ -34,6 +35,28 @@ class LazyGroup(click.Group):
         module = import_module(f"{self.package}.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; an unknown one is an error that names the likely one.
+
+        Raises:
+            click.UsageError: there is no such command.
+        """
+        word = args[0]
+        if word not in self.summaries:
+            from difflib import get_close_matches
+
+            near = get_close_matches(word, self.summaries, 1)
+            text = f"no command {word!r}"
+            if near:
+                text += f"; did you mean `{ctx.command_path} {near[0]}`?"
+            elif Path(word).exists():
+                text = f"{word!r} is a file, not a command; try `{ctx.command_path}"
+                text += f" {next(iter(self.summaries))} {word}`"
+            ctx.fail(text)
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Completions for a shell: the commands with this prefix, without importing any."""

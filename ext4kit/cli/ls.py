@@ -8,7 +8,7 @@ import sys
 import click
 
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
+from ext4kit.cli.session import CommonOptions, opened, shared
 from ext4kit.report.listing import (
     entry_records,
     list_names,
@@ -21,14 +21,24 @@ from ext4kit.report.records import write_records
 _EXAMPLE = """\b
 Examples:
   ext4kit ls disk.img
-  ext4kit ls disk.img -l /etc
+  ext4kit ls disk.img -lh /etc
   ext4kit ls disk.img --volume 2 -r /home
   ext4kit ls disk.img -l /home --as-of 4711
   ext4kit ls disk.img -r --lost
 """
 
 
-@click.command("ls", context_settings=CONTEXT, epilog=_EXAMPLE)
+class _Command(click.Command):
+    """`-h` stands for sizes as in other programs, and alone for the help."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words of the command line."""
+        return super().parse_args(ctx, ["--help"] if args == ["-h"] else args)
+
+
+@click.command(
+    "ls", cls=_Command, context_settings={"help_option_names": ["--help"]}, epilog=_EXAMPLE
+)
 @shared(as_of=True, lost=True)
 @click.argument("target", default="/")
 @click.option(
@@ -37,6 +47,7 @@ Examples:
 @click.option(
     "-r", "-R", "--recursive", is_flag=True, help="List all levels below, with full paths."
 )
+@click.option("-h", "--human", is_flag=True, help="With -l, show sizes such as 1.5 MiB.")
 @click.option("-i", "--inode", "numbered", is_flag=True, help="Show inode numbers.")
 @click.option("-a", "--all", "hidden", is_flag=True, help="Include the entries . and ..")
 def command(
@@ -44,6 +55,7 @@ def command(
     target: str,
     is_long: bool,
     recursive: bool,
+    human: bool,
     numbered: bool,
     hidden: bool,
 ) -> None:
@@ -65,7 +77,7 @@ def command(
             write_records(entry_records(session.fs, found))
         elif is_long:
             sys.stdout.flush()
-            sys.stdout.buffer.writelines(long_text(session.fs, found, numbered))
+            sys.stdout.buffer.writelines(long_text(session.fs, found, numbered, human))
         elif numbered:
             sys.stdout.write(numbered_text(found))
         else:

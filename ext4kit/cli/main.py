@@ -111,8 +111,13 @@ def run(arguments: Sequence[str]) -> int:
             args=list(arguments), prog_name="ext4kit", standalone_mode=False, obj=tuple(arguments)
         )
         sys.stdout.flush()
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        hint = f" (see `{context.command_path} --help`)" if context else ""
+        _say(error.format_message().rstrip(".") + hint)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return _interrupted()

@@ -182,6 +182,12 @@ class FileSystem(Inodes):
                 inode = table.one(row) if exists else None
                 yield WalkEntry(tree.paths[first + row], number, inode)
 
+    def is_free(self, inode: Inode) -> bool:
+        """Whether an inode belongs to no file: it has no link and is no orphan."""
+        number = inode.number
+        is_linked = inode.links_count or number < self.superblock.first_usable_inode
+        return not is_linked and number not in self.orphans
+
     @cached_property
     def orphans(self) -> list[int]:
         """Inodes unlinked while open, or in truncation: the orphan list and orphan file."""

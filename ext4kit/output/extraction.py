@@ -223,6 +223,8 @@ def _unknown_record(fs: FileSystem, item: ExtractItem) -> UnknownFile:
 def _write(fs: FileSystem, item: ExtractItem, output: OutputDirectory) -> Written | None:
     """Write the file; None for items that are only recorded. Directories are created too."""
     inode = item.inode
+    if fs.is_free(inode):
+        raise UnwritableError(reasons.INODE_FREE.filled(number=inode.number))
     if inode.is_directory:
         output.make_folder(item.parts)
     if inode.kind != "file":

@@ -20,6 +20,7 @@ from ext4kit.filesystem.directories import DirTree
 from ext4kit.parsers.inode import KINDS, InodeTable, is_fast_symlink
 from ext4kit.report import text_columns
 from ext4kit.report.safe import is_plain_ascii, printable, printable_lines
+from ext4kit.report.tables import human_size
 
 AT_ONCE = 1 << 16
 RUNS_AT_ONCE = 256
@@ -114,8 +115,17 @@ def numbered_text(found: ListedNames) -> str:
     return "".join(f"{number:>{width}} {name}\n" for number, name in pairs)
 
 
-def long_text(fs: FileSystem, found: ListedNames, numbered: bool) -> Iterator[bytes]:
-    """`ls -l` lines: mode, links, uid, gid, size, mtime (UTC), name, link target."""
+def long_text(
+    fs: FileSystem, found: ListedNames, numbered: bool, human: bool = False
+) -> Iterator[bytes]:
+    """`ls -l` lines: mode, links, uid, gid, size, mtime (UTC), name, link target.
+
+    Args:
+        fs: the file system.
+        found: the files.
+        numbered: begin with the inode number.
+        human: give sizes in the largest fitting unit.
+    """
     start = 0
     for lines in _line_batches(found):
         table = fs.inode_table(found.inode[start : start + len(lines)])
@@ -123,7 +133,7 @@ def long_text(fs: FileSystem, found: ListedNames, numbered: bool) -> Iterator[by
         columns = [
             text_columns.by_value(table.mode, mode_text),
             *map(text_columns.decimals, (table.links_count, table.uid, table.gid)),
-            _sizes(table),
+            _sizes(table, human),
             text_columns.times(table.whole_seconds("mtime")),
         ]
         unknown = ~fs.inodes_known(table.number)  # the state is unknown (as of a transaction)
@@ -162,9 +172,12 @@ def mode_text(mode: int) -> str:
     return stat.filemode(mode)
 
 
-def _sizes(table: InodeTable) -> Bytes2D:
-    """Sizes in bytes; `major,minor` for devices."""
-    sizes = text_columns.decimals(table.size)
+def _sizes(table: InodeTable, human: bool) -> Bytes2D:
+    """Sizes in bytes or in the largest fitting unit; `major,minor` for devices."""
+    if human:
+        sizes = text_columns.by_value(table.size, human_size)
+    else:
+        sizes = text_columns.decimals(table.size)
     kind = table.mode & 0xF000
     rows = np.flatnonzero((kind == stat.S_IFCHR) | (kind == stat.S_IFBLK))
     devices = [table.one(row).device or (0, 0) for row in rows.tolist()]

@@ -281,3 +281,40 @@ def test_help_has_an_example(run: Run, command: str) -> None:
         done = run(command, option)
         assert done.returncode == 0
         assert f"  ext4kit {command} disk.img".encode() in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("lss", "IMAGE"), "no command 'lss'; did you mean `ext4kit ls`? (see `ext4kit --help`)"),
+        (("IMAGE",), "is a file, not a command; try `ext4kit report "),
+        (("journal", "lst", "IMAGE"), "did you mean `ext4kit journal list`?"),
+        (("ls",), "Missing argument 'IMAGE' (see `ext4kit ls --help`)"),
+        (("deleted", "IMAGE", "--size", "big"), "'big' is not a range such as 10k..5M"),
+    ],
+)
+def test_a_wrong_call_is_one_line_that_says_what_to_do(
+    run: Run, image: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    done = run(*(str(image) if word == "IMAGE" else word for word in arguments))
+    check(done, 2, words)
+    assert done.stderr.startswith(b"ext4kit: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_freed_inode_is_said_to_be_free(run: Run, deleted: Path, tmp_path: Path) -> None:
+    """Its bytes are not those of an empty file."""
+    number = json.loads(run("deleted", deleted, "*.txt", "--json").stdout.splitlines()[0])["inode"]
+    done = run("cat", deleted, f"<{number}>")
+    check(done, 1, f"inode {number}: The inode is free: `recover --inode {number}` recovers")
+    assert not done.stdout
+    check(run("extract", deleted, f"<{number}>", "-o", tmp_path / "out"), 1, "The inode is free")
+    (record,) = map(json.loads, (tmp_path / "out/manifest.jsonl").read_text().splitlines())
+    assert (record["output"], record["reasons"][0]["code"]) == (None, "inode-free")
+    assert run("cat", deleted, "<8>", "--quiet").returncode == 0  # the journal's inode
+
+
+def test_sizes_for_people(run: Run, image: Path) -> None:
+    line = run("ls", image, "-lh", "/sub/data").stdout.decode()
+    assert line.split()[4:6] == ["750.0", "KiB"]
+    assert run("ls", image, "-l", "/sub/data").stdout.decode().split()[4] == "768000"
