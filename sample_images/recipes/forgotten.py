@@ -212,10 +212,10 @@ def many(stage: Stage) -> None:
     ballast = _prepare(stage)
     paths = small_many(stage, "spool", stage.count(400_000, 4000))
     _forget(stage, ballast)
-    stage.remove([path for at, path in enumerate(paths) if _goes(at)])
+    stage.remove([path for at, path in enumerate(paths) if goes(at)])
 
 
-def _goes(at: int) -> bool:
+def goes(at: int) -> bool:
     """15 in 100: of ten folders of fifty files one goes, one loses 20 in a row, others one each."""
     folder, place = divmod(at, 50)
     match folder % 10:
