@@ -18,8 +18,8 @@ RECIPES ?=
 
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
 .PHONY: fuzz-coverage fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
-.PHONY: mutation bench bench-journal bench-peers bench-scan screenshots man reference
-.PHONY: docs clean
+.PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan screenshots man
+.PHONY: reference docs clean
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
@@ -46,6 +46,7 @@ help:
 	@echo "make docs       the documentation as a site in build/site"
 	@echo "make reference  docs/commands.md, records.md and reasons.md, from the code"
 	@echo "make bench      compare the speed with the tools of today"
+	@echo "make bench-growth   time and memory with 10,000 to 5,000,000 files; docs/growth.md"
 	@echo "make bench-journal  audit a log of 1 GiB, beside a plain cat"
 	@echo "make bench-peers    what other tools bring back where the journal has nothing"
 	@echo "make bench-scan     read 4 GiB of freed space, beside a plain cat"
@@ -138,6 +139,9 @@ docs: reference
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
+
+bench-growth: $(STAMP)
+	$(BIN)/python -m benchmarks.growth --json benchmarks/growth.json --page docs/growth.md
 
 bench-journal: $(STAMP)
 	$(BIN)/python -m benchmarks.journal
