@@ -8,6 +8,7 @@ import sys
 import click
 
 from ext4kit import reasons
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.output.stream import DescriptorWriter
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command("cat", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("cat", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(json=False, as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: CommonOptions, targets: tuple[str, ...]) -> None:

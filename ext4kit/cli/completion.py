@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.session import CONTEXT
 
 SHELLS = ("bash", "zsh", "fish")
@@ -17,7 +18,7 @@ Examples:
 """
 
 
-@click.command("completion", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("completion", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

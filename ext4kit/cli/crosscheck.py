@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
 from ext4kit.crosscheck import CrossCheck, DeletedName, bytes_held, crosscheck, usual_limit
@@ -23,7 +24,7 @@ Examples:
 """
 
 
-@click.command("crosscheck", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("crosscheck", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.option(
     "--hashes", is_flag=True, help="Also compare the contents of files and symbolic links."

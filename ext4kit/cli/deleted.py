@@ -9,6 +9,7 @@ from dataclasses import replace
 import click
 
 from ext4kit.cli.finding import Search, deleted_files, search_options
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.recovery import DeletedFiles, Grade
@@ -43,7 +44,7 @@ Examples:
 """
 
 
-@click.command("deleted", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("deleted", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
 @deleted_selection
 @search_options

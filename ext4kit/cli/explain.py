@@ -11,6 +11,7 @@ from typing import cast
 import click
 
 from ext4kit.cli.finding import Search, deleted_files, sources_option
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.output import hash_zeros
@@ -30,7 +31,7 @@ Examples:
 """
 
 
-@click.command("explain", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("explain", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.argument("target", required=False, metavar="[TARGET]")
 @click.option("--manifest", type=click.Path(path_type=Path), metavar="FILE",

@@ -11,6 +11,7 @@ import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
@@ -63,7 +64,7 @@ def _formats(function: Command) -> Command:
     return function
 
 
-@click.command("export", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("export", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
 @_formats
 @click.option("--hash", "hashes", callback=_hashes, metavar="LIST",

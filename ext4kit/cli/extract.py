@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, live_selection
@@ -27,7 +28,7 @@ Examples:
 """
 
 
-@click.command("extract", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("extract", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @output_option

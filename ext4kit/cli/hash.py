@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, passphrases, shared, tell
 from ext4kit.evidence import Evidence
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command("hash", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("hash", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(choices=False)
 @click.option("--verify", is_flag=True, help="Fail if the container stores no hash.")
 @click.option("--image-only", is_flag=True, help="Hash the image only, not its volumes.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
 from ext4kit.report.info import info_lines, info_records
 
@@ -15,7 +16,7 @@ Example:
 """
 
 
-@click.command("info", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("info", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
 @click.option("-g", "--groups", is_flag=True, help="Show every block group.")
 def command(options: CommonOptions, groups: bool) -> None:

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CommonOptions, opened, shared
 from ext4kit.report.listing import (
@@ -28,7 +29,7 @@ Examples:
 """
 
 
-class _Command(click.Command):
+class _Command(GroupedCommand):
     """`-h` stands for sizes as in other programs, and alone for the help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

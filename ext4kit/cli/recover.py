@@ -8,6 +8,7 @@ import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
@@ -33,7 +34,7 @@ Examples:
 """
 
 
-@click.command("recover", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("recover", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(lost=True)
 @deleted_selection
 @click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),

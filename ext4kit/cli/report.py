@@ -11,6 +11,7 @@ import click
 
 from ext4kit import __version__
 from ext4kit.cli.finding import has_former, sources_option
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
@@ -28,7 +29,7 @@ Examples:
 """
 
 
-@click.command("report", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("report", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @sources_option
 @click.option("--no-verify", is_flag=True, help="Do not check the structures.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.schemas import schema_names, schema_text
 from ext4kit.cli.session import CONTEXT
 from ext4kit.errors import RequestError
@@ -16,7 +17,7 @@ Examples:
 """
 
 
-@click.command("schema", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("schema", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @click.argument("record", required=False)
 def command(record: str | None) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind of RECORD; without RECORD, list the kinds.

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
 from ext4kit.errors import AccessError
 from ext4kit.report.inode_facts import inode_lines, inode_record, unknown_lines, unknown_record
@@ -19,7 +20,7 @@ Examples:
 """
 
 
-@click.command("stat", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("stat", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: CommonOptions, targets: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ import re
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import INODES, NAMES, PATHS
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
@@ -25,7 +26,7 @@ Examples:
 """
 
 
-@click.command("timeline", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("timeline", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @PATHS
 @click.option("--path", metavar="GLOB", help="Select events by old or new path; * also matches /.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
@@ -18,7 +19,7 @@ Examples:
 """
 
 
-@click.command("verify", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("verify", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 def command(options: CommonOptions) -> None:
     """Check every checksum and cross-reference of IMAGE.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, passphrases, shared, tell
 from ext4kit.evidence.signatures import UNKNOWN
@@ -18,7 +19,7 @@ Examples:
 """
 
 
-@click.command("volumes", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("volumes", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(choices=False)
 @click.option("--scan", is_flag=True, help="Find file systems by their superblocks, at any sector.")
 def command(options: CommonOptions, scan: bool) -> None:

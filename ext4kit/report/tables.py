@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from rich.cells import cell_len
-
 
 def table_lines(
     headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()
@@ -14,6 +12,8 @@ def table_lines(
 
     A column is as wide as its widest cell on a terminal.
     """
+    from rich.cells import cell_len  # loads slowly
+
     columns = []
     for place, column in enumerate(zip(headings, *rows, strict=True)):
         sizes = [len(cell) if cell.isascii() else cell_len(cell) for cell in column]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ext4kit.cli.recover import command
 from ext4kit.cli.values import parse_moment, size_limits
 from ext4kit.selection import Limits, Selection, is_glob
 from ext4kit.units import NANOSECONDS
@@ -258,3 +259,19 @@ def test_a_time_gives_the_state_after_the_last_transaction_by_then(run: Run, del
     assert early.returncode == 2
     told = run("ls", deleted, "--as-of", "now").stderr
     assert f"the state after transaction {commits[-1][0]}, committed".encode() in told
+
+
+def test_help_groups_the_options_and_leaves_none_out(run: Run) -> None:
+    text = run("recover", "--help").stdout.decode()
+    parts = re.split(r"^(Options[^\n]*):$", text, flags=re.M)
+    groups = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert list(groups) == [
+        "Options", "Options that select files", "Options for the image",
+        "Options for the case record",
+    ]  # fmt: skip
+    assert "--dry-run" in groups["Options"] and "--help" in groups["Options"]
+    assert "--owner" in groups["Options that select files"]
+    assert "--volume" in groups["Options for the image"]
+    named = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+    for name in {name for name in named if name.startswith("--")}:
+        assert len(re.findall(rf"^ +(?:-\w, )?{name}(?![-\w])", text, re.M)) == 1, name

@@ -24,6 +24,8 @@ FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 SHARED = {
     *("--volume", "--offset", "--no-replay", "--superblock", "--journal", "--lost"),
     *("--lost-number", "--quiet", "--operator", "--case-number", "--verify-evidence"),
+    *("--inode", "--name", "--type", "--kind", "--mime", "--size", "--owner", "--modified-since"),
+    *("--modified-until", "--deleted-since", "--deleted-until", "--grade"),
 }
 ELSEWHERE = {"--password-file", "--key-file", "--json"}  # of containers; added to a share of all
 SEEDS = 36

@@ -86,9 +86,9 @@ def test_lines_tell_the_same_and_hints_stand_at_the_end(ext4kit: Cli, sample: Bu
 
 
 def test_a_time_that_is_none_is_a_usage_error(ext4kit: Cli, sample: Built) -> None:
-    done = ext4kit("timeline", sample.image, "--since", "yesterday")
+    done = ext4kit("timeline", sample.image, "--since", "whenever")
     assert done.returncode == 2
-    assert "yesterday" in done.stderr
+    assert "whenever" in done.stderr
 
 
 def test_without_a_log_there_are_no_events_and_the_reason_is_told(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ext4kit.audit import audit
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import need_journal
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
@@ -17,7 +18,7 @@ Examples:
 """
 
 
-@click.command("audit", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("audit", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.option("-a", "--all", "every", is_flag=True, help="Show the verdict on each block.")
 def command(options: CommonOptions, every: bool) -> None:

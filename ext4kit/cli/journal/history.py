@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from ext4kit.as_of import AsOfFileSystem
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import opened_log
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
@@ -53,7 +54,7 @@ class _History:
     target: BlockTarget | InodeTarget
 
 
-@click.command("history", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("history", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(as_of=True)
 @click.argument("target", required=False)
 @click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import opened_log
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
@@ -16,7 +17,7 @@ Examples:
 """
 
 
-@click.command("list", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("list", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 def command(options: CommonOptions) -> None:
     """List the transactions in the journal of IMAGE, oldest first, with the blocks each one wrote.

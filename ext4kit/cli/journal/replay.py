@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import opened_log
 from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
@@ -32,7 +33,7 @@ Examples:
 """
 
 
-@click.command("replay", context_settings=CONTEXT, epilog=_EXAMPLE)
+@click.command("replay", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.option("-o", "--output", "copy", metavar="COPY", type=click.Path(path_type=Path),
               help="Write the volume, with its journal replayed, to this new file.")  # fmt: skip

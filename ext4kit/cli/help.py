@@ -1,0 +1,32 @@
+"""Help of a command with its options in groups, those of the command itself first."""
+
+from __future__ import annotations
+
+import click
+
+_GROUPS = {
+    "Options that select files": (
+        "numbers", "expressions", "types", "kinds", "mimes", "size", "owners", "modified_since",
+        "modified_until", "deleted_since", "deleted_until", "grades", "least", "versions",
+    ),
+    "Options for the image": (
+        "volume", "offset", "replay", "superblock", "journal", "as_of", "has_lost", "lost_number",
+        "password_files", "key_files",
+    ),
+    "Options for the case record": ("operator", "case_number", "verify_evidence"),
+}  # fmt: skip
+
+
+class GroupedCommand(click.Command):
+    """A command whose help gives the options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each group; options of no group come first."""
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        grouped = {name for names in _GROUPS.values() for name in names}
+        own = tuple(each.name or "" for each in options if each.name not in grouped)
+        for title, names in {"Options": own, **_GROUPS}.items():
+            records = (each.get_help_record(ctx) for each in options if each.name in names)
+            if rows := [record for record in records if record is not None]:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
