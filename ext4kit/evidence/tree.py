@@ -10,6 +10,7 @@ from pathlib import Path
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
 from ext4kit.evidence.containers import open_source
 from ext4kit.evidence.evidence import Evidence
+from ext4kit.evidence.mounts import writable_mounts
 from ext4kit.evidence.partitions import Partition, find_partitions, looks_partitioned
 from ext4kit.evidence.raw import SplitFile
 from ext4kit.evidence.signatures import OWNERS_OF_FIRST_SECTOR, UNKNOWN, VolumeSignature, identify
@@ -54,11 +55,21 @@ def open_evidence(path: str | os.PathLike[str], phrases: Sequence[bytes] = ()) -
     try:
         if isinstance(source, SplitFile):
             _check_pieces(source, evidence.problems)
+        for file in evidence.files:
+            _report_mounts(file, evidence.problems)
         evidence.volumes = find_volumes(source, phrases, evidence.problems)
     except Ext4kitError:
         evidence.close()
         raise
     return evidence
+
+
+def _report_mounts(path: Path, problems: Problems) -> None:
+    """Warn of a file system that is in use: it changes what is read, and overwrites the deleted."""
+    for place in writable_mounts(path):
+        text = f"is mounted read-write at {os.fsdecode(place)}: it changes while it is read, and"
+        text += " deleted content is overwritten; unmount it, or work on an image"
+        problems.add(str(path), text, Severity.WARNING)
 
 
 def _check_pieces(source: SplitFile, problems: Problems) -> None:
