@@ -77,32 +77,48 @@ def deleted_files(
     file, unless `may_be_live`.
     """
     use_one_arena()
+    sources = _sources_for(search, selection)
     if session.options.lost:
         from ext4kit.lost import LostFileSystem, find_lost_files
 
         assert isinstance(session.fs, LostFileSystem)
         deleted = find_lost_files(session.fs)
     else:
-        deleted = _find(session, search, selection)
+        deleted = _find(session, search.versions, sources)
     wanted = _BY_WORTH[_BY_WORTH.index(Grade(search.least)) :]
     chosen = deleted.selected(selection)
+    if sources != search.sources and not session.options.lost:
+        _tell_not_carved(session, chosen)
     for text in () if may_be_live else _unmatched(selection, deleted, chosen):
         click.echo(f"ext4kit: {text}", err=True)
         session.is_incomplete = True
     return replace(chosen, files=[file for file in chosen if file.grade in wanted])
 
 
-def _find(session: Session, search: Search, selection: Selection) -> DeletedFiles:
-    """Search the requested sources, by default those that can hold the selected files."""
-    is_quiet, sources = session.options.quiet, search.sources
+def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource]:
+    """The requested sources, by default without carving if it gives no more files."""
     origin = click.get_current_context().get_parameter_source("sources")
     if origin is ParameterSource.DEFAULT and selection.needs_inode:
-        sources -= {SearchSource.RUNS}
-        if not is_quiet:
-            text = "content was not carved, because carved files have no path, inode or times"
-            click.echo(f"note: {text}; use --sources all to carve as well", err=True)
+        return search.sources - {SearchSource.RUNS}
+    return search.sources
+
+
+def _tell_not_carved(session: Session, chosen: DeletedFiles) -> None:
+    """Tell that content was not carved, and which files may have lost their content by that."""
+    text = "unallocated content was not carved, because carved files have no path, inode or times"
+    empty = sum(file.kind == "file" and file.size is None for file in chosen)
+    if empty:
+        text += f"; the blocks of {empty:,} of the selected files are unknown, and carving may find"
+        text += " their content"
+    if not session.options.quiet:
+        click.echo(f"note: {text}; --sources all carves as well", err=True)
+
+
+def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) -> DeletedFiles:
+    """Search the sources; tell of a file system that was there before."""
+    is_quiet = session.options.quiet
     with progress(is_quiet, "searching unallocated space") as show:
-        found = find_deleted(session.fs, search.versions, sources, show)
+        found = find_deleted(session.fs, versions, sources, show)
     if not is_quiet and has_former(session):
         text = "this volume held another file system before; use --lost to read it"
         click.echo(f"note: {text}", err=True)

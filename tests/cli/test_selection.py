@@ -22,6 +22,7 @@ from sample_images import unpack
 from sample_images.recipes.truth import Truth, load
 from tests.cli.conftest import Run
 from tests.cli.test_reading_commands import path_of
+from tests.conftest import Images
 
 GLOBS = (
     "/a/*", "/*/b", "/**/*.txt", "/a/**", "/**/b/*.o", "/a/?", "/[ab]/*", "/[!a]*/b.txt", "/a/**/b",
@@ -275,3 +276,13 @@ def test_help_groups_the_options_and_leaves_none_out(run: Run) -> None:
     named = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
     for name in {name for name in named if name.startswith("--")}:
         assert len(re.findall(rf"^ +(?:-\w, )?{name}(?![-\w])", text, re.M)) == 1, name
+
+
+@pytest.mark.kernel
+def test_what_carving_may_still_find_is_said(run: Run, built: Images) -> None:
+    """Freed inodes without a block map: their content is found by carving alone."""
+    image = built("forgotten_part").image
+    quick = run("deleted", image, "--owner", "0")
+    assert re.search(rb"the blocks of [\d,]+ of the selected files are unknown", quick.stderr)
+    asked = run("deleted", image, "--owner", "0", "--sources", "all")
+    assert b"not carved" not in asked.stderr
