@@ -303,7 +303,7 @@ def test_bytes_of_the_journal_are_not_vouched_for_when_newer_ones_cannot_be_read
     copy.replace(disk.image)
     parts, sound = _parts(disk.image), disk.deleted()[b"/file"]
     assert content(sound) == new
-    ((_, block, _),) = sound.extents
+    (_, block, _), *_ = sound.extents  # the kernel may choose two
     _, last = (found[block] for found in parts.copies if block in found)
     (file,) = (one for one in fail(disk.image, [(last, last + BLOCK)]) if one.path == b"/file")
     assert content(file) != new  # or this test tests nothing
