@@ -105,13 +105,13 @@ def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource
 
 def _tell_not_carved(session: Session, chosen: DeletedFiles) -> None:
     """Tell that content was not carved, and which files may have lost their content by that."""
-    text = "unallocated content was not carved, because carved files have no path, inode or times"
+    text = "content was not carved, as carved files have no path or inode"
     empty = sum(file.kind == "file" and file.size is None for file in chosen)
     if empty:
         text += f"; the blocks of {empty:,} of the selected files are unknown, and carving may find"
         text += " their content"
     if not session.options.quiet:
-        click.echo(f"note: {text}; --sources all carves as well", err=True)
+        click.echo(f"note: {text}; --sources all carves", err=True)
 
 
 def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) -> DeletedFiles:
