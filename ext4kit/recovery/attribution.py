@@ -12,6 +12,7 @@ from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.artifacts import Artifacts
 from ext4kit.recovery.block_uses import (
@@ -135,7 +136,8 @@ def find_competing(history: History, candidates: Candidates, runs: Runs) -> Bloc
     """Blocks of candidates that a competing inode, freed later, mapped too.
 
     Where the journal has no record of the blocks, the deletion times decide which inode was the
-    last owner. Inodes freed in the same second compete with each other.
+    last owner. Inodes freed in the same second compete with each other, unless the journal shows
+    that one was freed before the other had the blocks.
     """
     states, table = history.states, history.states.table
     freed = candidates.size_unknown | (candidates.map_source == INODE_TABLE)
@@ -149,6 +151,9 @@ def find_competing(history: History, candidates: Candidates, runs: Runs) -> Bloc
     later = dtime[others.owner[other]] >= dtime[runs.owner[mine]]
     later &= instance[others.owner[other]] != instance[runs.owner[mine]]
     later &= candidates.freed_tid[runs.owner[mine]] != TID_NONE
+    if history.gaps.restarted_at == NO_RESTART:  # else a lower tid may be newer
+        tid = states.tid[candidates.state_row[runs.owner[mine]]]
+        later &= (candidates.freed_tid[others.owner[other]] >= tid) | (tid == TID_ON_DISK)
     mine, other = mine[later], other[later]
     start = np.maximum(runs.physical[mine], others.physical[other])
     end = (others.physical + others.length)[other]

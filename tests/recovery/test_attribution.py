@@ -310,6 +310,12 @@ def test_where_the_log_tells_of_the_blocks_no_deletion_time_is_asked() -> None:
     assert rivals({}, {}) == []
 
 
+def test_a_file_freed_before_the_other_one_had_the_blocks_is_no_rival() -> None:
+    told = {"map_source": STALE_INDEX}
+    assert rivals({}, {**told, "freed_tid": STATE - 1}, (60, 60)) == []
+    assert rivals({}, {**told, "freed_tid": STATE}, (60, 60)) == [OF_FIRST]
+
+
 def test_without_a_deletion_time_the_last_change_tells() -> None:
     assert rivals({}, {"map_source": INODE_TABLE}, (54, 0)) == [OF_FIRST]
     assert rivals({}, {"map_source": INODE_TABLE}, (56, 0)) == []
