@@ -7,9 +7,10 @@ place for single structures and for whole tables.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NewType
+from typing import NewType, overload
 
 import numpy as np
+import numpy.typing as npt
 
 FsBlock = NewType("FsBlock", int)  # block number in the file system
 FileBlock = NewType("FileBlock", int)  # block number within a file (logical)
@@ -26,12 +27,23 @@ class Moment:
     time: int
 
 
-def widen(value: Any) -> Any:
+Integers = npt.NDArray[np.integer]  # a column of integers of any width
+
+
+@overload
+def widen(value: int) -> int: ...
+@overload
+def widen(value: Integers) -> npt.NDArray[np.int64]: ...
+def widen(value: int | Integers) -> int | npt.NDArray[np.int64]:
     """A column as int64, an integer unchanged; NumPy would otherwise keep u16 sums in 16 bits."""
     return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
 
 
-def join(high: Any, low: Any, low_bits: int) -> Any:
+@overload
+def join(high: int, low: int, low_bits: int) -> int: ...
+@overload
+def join(high: Integers, low: Integers, low_bits: int) -> npt.NDArray[np.int64]: ...
+def join(high: int | Integers, low: int | Integers, low_bits: int) -> int | npt.NDArray[np.int64]:
     """`high << low_bits | low` for integers or columns (int64).
 
     A column value that reaches 2**63 becomes negative. Readers treat it as out of range, as every

@@ -151,7 +151,8 @@ def _explained(log: Log, positions: Int64s, marked: Bools, span: tuple[int, int]
     """Suspect blocks with their defects, without those that never were metadata."""
     rows = log.reader.read(positions)
     raw = HEADER.columns(rows)
-    words = np.stack([widen(raw[name]) for name in raw.dtype.names], axis=1)
+    fields = ("h_magic", "h_blocktype", "h_sequence")
+    words = np.stack([widen(raw[name]) for name in fields], axis=1)
     kind, order = words[:, 1].copy(), order_of(words[:, 2], log.superblock.sequence)
     fault = np.where(marked, Fault.BODY, Fault.NONE).astype(np.int64)
     byte, stored = np.full(len(rows), NOWHERE), np.full(len(rows), NOT_STORED)

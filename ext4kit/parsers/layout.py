@@ -12,12 +12,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ext4kit.arrays.types import Bytes2D
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.words import Word
 
 # Any argument of memoryview; typing has a name for it only since Python 3.12.
 Buffer = bytes | bytearray | memoryview | Any
+Structures = npt.NDArray[np.void]  # structured; a field of it is a column
 
 
 class Layout:
@@ -39,7 +42,7 @@ class Layout:
         return self.struct.spoken
 
     @cached_property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.void]:
         """The structured dtype; its itemsize equals `size`."""
         return self.struct.dtype
 
@@ -75,11 +78,11 @@ class Layout:
             raise CorruptError(self.name, offset, lacking)
         return piece
 
-    def build(self, values: dict[str, Any]) -> bytes:
+    def build(self, values: dict[str, int]) -> bytes:
         """The structure's bytes for the given field values."""
         return bytes(self.construct.build(values))
 
-    def table(self, data: Buffer, count: int = -1, offset: int = 0) -> Any:
+    def table(self, data: Buffer, count: int = -1, offset: int = 0) -> Structures:
         """Read `count` consecutive structures as a structured array view.
 
         Raises:
@@ -90,7 +93,7 @@ class Layout:
             raise CorruptError(self.name, offset, f"{count} entries wanted, room for {have}")
         return np.frombuffer(data, self.dtype, have if count < 0 else count, offset)
 
-    def columns(self, rows: np.ndarray[Any, Any], offset: int = 0) -> Any:
+    def columns(self, rows: Bytes2D, offset: int = 0) -> Structures:
         """Read one structure from each row of a (n, row_size) uint8 array, at `offset`.
 
         Returns:
@@ -105,7 +108,7 @@ class Layout:
 class Row:
     """One row of a table with plain values, named as in a construct Container."""
 
-    def __init__(self, row: Any) -> None:
+    def __init__(self, row: np.void) -> None:
         self._row = row
 
     def __getitem__(self, name: str) -> Any:

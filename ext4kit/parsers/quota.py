@@ -5,10 +5,9 @@ Source: kernel fs/quota/quotaio_v2.h and quota_tree.h.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Int16ul, Int32ul, Int64ul, Struct
@@ -51,7 +50,7 @@ BLOCK = 1024
 _DEPTH = 4
 
 
-def parse_quota(data: Buffer, kind: int) -> tuple[Any, Any, Any]:
+def parse_quota(data: Buffer, kind: int) -> tuple[Int64s, Int64s, Int64s]:
     """(id, bytes, inodes) of every entry in use, int64.
 
     Args:
@@ -74,4 +73,5 @@ def parse_quota(data: Buffer, kind: int) -> tuple[Any, Any, Any]:
     body = blocks[level, QUOTA_LEAF.size : QUOTA_LEAF.size + room * QUOTA_ENTRY.size]
     rows = np.ascontiguousarray(body).reshape(-1, QUOTA_ENTRY.size)
     entries = QUOTA_ENTRY.columns(rows[rows.any(axis=1)])
-    return tuple(widen(entries[name]) for name in ("dqb_id", "dqb_curspace", "dqb_curinodes"))
+    usage, inodes = widen(entries["dqb_curspace"]), widen(entries["dqb_curinodes"])
+    return widen(entries["dqb_id"]), usage, inodes
