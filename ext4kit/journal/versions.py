@@ -330,9 +330,9 @@ def _reader_by_content(fs: FileSystem, data: bytes) -> StructureReader:
     if int.from_bytes(data[:4], "little") == xattr.MAGIC:
         return StructureReader("attribute block", _attribute_facts)
     if htree.is_index_root(data):
-        return StructureReader("directory index root", partial(_index_facts, htree.parse_root))
+        return StructureReader("directory index root", partial(_index_facts, True))
     if _is_index_node(data):
-        return StructureReader("directory index node", partial(_index_facts, htree.parse_node))
+        return StructureReader("directory index node", partial(_index_facts, False))
     if _is_directory(fs, data):
         return StructureReader("directory block", partial(_entry_facts, fs))
     return StructureReader("other content")
@@ -362,8 +362,8 @@ def _attribute_facts(data: bytes) -> Facts:
     return facts | {("attribute", name): value for name, value in found.items()}
 
 
-def _index_facts(parse: Callable[[bytes], htree.IndexRoot | htree.IndexNode], data: bytes) -> Facts:
-    entries = parse(data).entries
+def _index_facts(is_root: bool, data: bytes) -> Facts:
+    entries = htree.parse_root(data).entries if is_root else htree.parse_node(data)
     pairs = zip(entries.hashes.tolist(), entries.blocks.tolist(), strict=True)
     return {("hash", name_hash): block for name_hash, block in pairs}
 
@@ -371,7 +371,7 @@ def _index_facts(parse: Callable[[bytes], htree.IndexRoot | htree.IndexNode], da
 def _is_index_node(data: bytes) -> bool:
     """Whether index entries are valid; an empty leaf without a checksum begins the same way."""
     try:
-        return htree.is_index_node(data) and htree.parse_node(data).entries.count > 0
+        return htree.is_index_node(data) and htree.parse_node(data).count > 0
     except CorruptError:
         return False
 

@@ -1,29 +1,21 @@
-"""Hashed directories (htree): index root, index node, their tail, and the name hashes.
+"""Hashed directories (htree): index root, index node and their tail.
 
 Sources: kernel Documentation/filesystems/ext4/directory.rst ("Hash Tree Directories");
-fs/ext4/namei.c and fs/ext4/hash.c for details that the documentation omits.
+fs/ext4/namei.c for details that the documentation omits.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, NewType
 
 import numpy as np
 
-from ext4kit.errors import CorruptError, RequestError, UnsupportedError
+from ext4kit.arrays.types import Int64s, UInt32s
+from ext4kit.errors import CorruptError
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Bytes, Int8ul, Int16ul, Int32ul, Struct
 from ext4kit.units import InodeNumber
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-NameHash = NewType("NameHash", int)  # 32-bit major hash; the lowest bit is a flag, not hash
 
 FAKE_DIRENT = Layout(
     "htree node's empty entry",
@@ -108,8 +100,8 @@ class IndexEntries:
 
     offset: int
     limit: int
-    hashes: NDArray[np.uint32]
-    blocks: NDArray[np.int64]
+    hashes: UInt32s
+    blocks: Int64s
 
     @property
     def count(self) -> int:
@@ -130,13 +122,6 @@ class IndexRoot:
     parent: InodeNumber
     hash_version: int
     indirect_levels: int
-    entries: IndexEntries
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class IndexNode:
-    """An index block below the root."""
-
     entries: IndexEntries
 
 
@@ -210,15 +195,15 @@ def parse_root(block: Buffer) -> IndexRoot:
     )
 
 
-def parse_node(block: Buffer) -> IndexNode:
-    """The node in an index block below the root.
+def parse_node(block: Buffer) -> IndexEntries:
+    """The entries of an index block below the root.
 
     Raises:
         CorruptError: the block does not have the form of a node, or its counts are not possible.
     """
     if not is_index_node(block):
         raise CorruptError("htree node", 0, "not one unused entry over the whole block")
-    return IndexNode(parse_entries(block, FAKE_DIRENT.size))
+    return parse_entries(block, FAKE_DIRENT.size)
 
 
 def stored_checksum(block: Buffer, entries: IndexEntries) -> int | None:
@@ -246,130 +231,3 @@ def index_checksum(seed: int, block: Buffer, entries: IndexEntries) -> int:
     reserved = DX_TAIL.parse(block, entries.tail_offset).dt_reserved
     register = crc32c(seed, bytes(memoryview(block)[:used]))
     return crc32c(register, DX_TAIL.build({"dt_reserved": reserved, "dt_checksum": 0}))
-
-
-# --- name hashes ---------------------------------------------------------------------------
-
-WORD = 0xFFFFFFFF
-DEFAULT_SEED = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476)  # MD4's initial state
-END_OF_DIRECTORY = 0xFFFFFFFE  # reserved for "read to the end": no name gets it
-
-Words = tuple[int, ...]
-State = tuple[int, int, int, int]
-
-
-def _signed(name: bytes) -> list[int]:
-    return [byte - 256 if byte > 127 else byte for byte in name]
-
-
-def _words(characters: list[int], count: int) -> Words:
-    """The first `4 * count` characters as big-endian words, padded with their number."""
-    pad = (len(characters) & 0xFF) * 0x01010101
-    head = characters[: 4 * count]
-    groups = [head[start : start + 4] for start in range(0, len(head), 4)]
-    words = [reduce(lambda word, char: ((word << 8) + char) & WORD, g, pad) for g in groups]
-    return tuple(words + [pad] * (count - len(words)))
-
-
-def _choose(x: int, y: int, z: int) -> int:
-    return z ^ (x & (y ^ z))
-
-
-def _majority(x: int, y: int, z: int) -> int:
-    return (x & y) + ((x ^ y) & z)
-
-
-def _parity(x: int, y: int, z: int) -> int:
-    return x ^ y ^ z
-
-
-Mixer = Callable[[int, int, int], int]
-_HALF_MD4_ROUNDS: tuple[tuple[Mixer, int, Words, Words], ...] = (
-    (_choose, 0, (0, 1, 2, 3, 4, 5, 6, 7), (3, 7, 11, 19)),
-    (_majority, 0x5A827999, (1, 3, 5, 7, 0, 2, 4, 6), (3, 5, 9, 13)),
-    (_parity, 0x6ED9EBA1, (3, 7, 2, 6, 1, 5, 0, 4), (3, 9, 11, 15)),
-)
-
-
-def _half_md4(state: State, words: Words) -> State:
-    """The three rounds of MD4, over eight words instead of sixteen."""
-    a, b, c, d = state
-    for mix, constant, order, shifts in _HALF_MD4_ROUNDS:
-        for step, index in enumerate(order):
-            total = (a + mix(b, c, d) + words[index] + constant) & WORD
-            shift = shifts[step % 4]
-            a, b, c, d = d, ((total << shift) | (total >> (32 - shift))) & WORD, b, c
-    added = [(old + new) & WORD for old, new in zip(state, (a, b, c, d), strict=True)]
-    return added[0], added[1], added[2], added[3]
-
-
-def _tea(state: State, words: Words) -> State:
-    """Sixteen rounds of the Tiny Encryption Algorithm, with the name's words as key."""
-    left, right = state[:2]
-    key0, key1, key2, key3 = words
-    for step in range(1, 17):
-        total = (0x9E3779B9 * step) & WORD
-        left += ((right << 4) + key0) ^ (right + total) ^ ((right >> 5) + key1)
-        left &= WORD
-        right += ((left << 4) + key2) ^ (left + total) ^ ((left >> 5) + key3)
-        right &= WORD
-    return (state[0] + left) & WORD, (state[1] + right) & WORD, state[2], state[3]
-
-
-def _legacy(characters: list[int]) -> int:
-    """The hash of the first htree patches: a two-step recurrence of 31 bits."""
-    older, newer = 0x37ABE8F9, 0x12A3FE2D
-    for character in characters:
-        value = (older + (newer ^ (character * 7152373 & WORD))) & WORD
-        if value & 0x80000000:
-            value -= 0x7FFFFFFF
-        older, newer = newer, value
-    return newer << 1 & WORD
-
-
-def _start_state(seed: bytes) -> State:
-    if len(seed) != 16:
-        raise RequestError(f"a directory hash seed has 16 bytes, not {len(seed)}")
-    words = struct.unpack("<4I", seed)
-    return words if any(words) else DEFAULT_SEED
-
-
-def _chained(
-    characters: list[int], state: State, count: int, transform: Callable[[State, Words], State]
-) -> State:
-    for start in range(0, len(characters), 4 * count):
-        state = transform(state, _words(characters[start:], count))
-    return state
-
-
-def _raw_hash(characters: list[int], kind: int, state: State) -> tuple[int, int]:
-    if kind == 0:
-        return _legacy(characters), 0
-    if kind == 1:
-        return _chained(characters, state, 8, _half_md4)[1:3]
-    return _chained(characters, state, 4, _tea)[:2]
-
-
-def dirhash(name: bytes, version: int, seed: bytes = bytes(16)) -> tuple[NameHash, int]:
-    """The hash that orders a name in a hashed directory.
-
-    Args:
-        name: the file name's bytes (of a casefolded directory: the folded name).
-        version: 0..5 of HASH_NAMES; the root's version plus UNSIGNED_STEP if the superblock
-            has the flag for unsigned hashes.
-        seed: the 16 bytes of `s_hash_seed` on disk; zeros mean the default seed.
-
-    Returns:
-        (major, minor): major with bit 0 clear, as in the index; minor orders equal majors.
-
-    Raises:
-        UnsupportedError: siphash (needs the directory's key) or an unknown version.
-        RequestError: the seed does not have 16 bytes.
-    """
-    if version not in range(2 * UNSIGNED_STEP):
-        what = HASH_NAMES.get(version, f"version {version}")
-        raise UnsupportedError(f"directory hash {what} cannot be computed")
-    characters = _signed(name) if version < UNSIGNED_STEP else list(name)
-    major, minor = _raw_hash(characters, version % UNSIGNED_STEP, _start_state(seed))
-    major &= ~1
-    return NameHash(major if major != END_OF_DIRECTORY else END_OF_DIRECTORY - 2), minor

@@ -335,7 +335,7 @@ class _Check:
             if kind not in KNOWN:
                 continue
             rows = np.flatnonzero(leaf & (version == kind))
-            hashes = dirhashes(some.names.take(rows), kind, seed)
+            hashes, _ = dirhashes(some.names.take(rows), kind, seed)
             place = some.place[rows]
             wrong = (hashes < index.low[place]) | (hashes >= index.high[place])
             found.append(distinct(place[wrong])[0])

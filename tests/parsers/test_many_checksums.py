@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from ext4kit.parsers.checksums import crc32c, crc32c_fits
 from ext4kit.parsers.directory import Names
-from ext4kit.parsers.htree import dirhash
-from ext4kit.parsers.name_hashes import KNOWN, dirhashes
+from ext4kit.parsers.name_hashes import KNOWN, dirhash, dirhashes
 
 LENGTH = 40
 
@@ -43,5 +42,5 @@ def test_holes_count_as_zeros() -> None:
 @given(names=st.lists(st.binary(min_size=1, max_size=255), max_size=20),
        seed=st.sampled_from([bytes(16), bytes(range(16))]))  # fmt: skip
 def test_hashes_of_many_names(version: int, names: list[bytes], seed: bytes) -> None:
-    found = dirhashes(Names.of(names), version, seed).tolist()
-    assert found == [dirhash(name, version, seed)[0] for name in names]
+    found = zip(*(each.tolist() for each in dirhashes(Names.of(names), version, seed)), strict=True)
+    assert list(found) == [dirhash(name, version, seed) for name in names]

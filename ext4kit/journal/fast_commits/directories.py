@@ -32,8 +32,9 @@ from ext4kit.journal.fast_commits.inodes import (
 from ext4kit.parsers import xattr
 from ext4kit.parsers.directory import parse_entries
 from ext4kit.parsers.features import Compat, Incompat
-from ext4kit.parsers.htree import UNSIGNED_STEP, dirhash
+from ext4kit.parsers.htree import UNSIGNED_STEP
 from ext4kit.parsers.inode import InodeFlags
+from ext4kit.parsers.name_hashes import dirhash
 
 UNSIGNED_HASH = 0x2  # s_flags
 SIPHASH = 6  # the highest known hash version

@@ -76,7 +76,7 @@ class HtreeEditor:
         steps = [_step(0, root.entries, wanted)]
         for _ in range(root.indirect_levels):
             block = steps[-1].child
-            steps.append(_step(block, parse_node(self.edit(block)).entries, wanted))
+            steps.append(_step(block, parse_node(self.edit(block)), wanted))
         return steps
 
     def leaves_for(self, wanted: int) -> list[int]:
@@ -107,7 +107,7 @@ class HtreeEditor:
         """Descend along first entries; they have the hash of the entry above."""
         while len(way) < depth:
             block = way[-1].child
-            entries = parse_node(self.edit(block)).entries
+            entries = parse_node(self.edit(block))
             hashes = entries.hashes.copy()
             hashes[0] = first_hash
             way = [*way, HtreeStep(block, replace(entries, hashes=hashes), 0)]
