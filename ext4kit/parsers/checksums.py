@@ -6,15 +6,15 @@ crc32c (kernel `ext4_chksum`, Documentation/filesystems/ext4/checksums.rst).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
 
 import crc32c as hardware
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt32s
 from ext4kit.parsers.layout import Buffer
+from ext4kit.units import Integers
 
 ONES = 0xFFFFFFFF
 _TOGETHER, _PARTS = 4096, 16  # records in one pass, and groups into which a failed pass is split
@@ -46,7 +46,7 @@ def crc32c_each(seeds: Int64s, rows: Bytes2D | Iterable[Buffer]) -> Int64s:
 def crc32c_fits(
     seeds: Int64s | int,
     rows: Bytes2D,
-    expected: Any,
+    expected: Integers,
     holes: tuple[slice, ...] = (),
     heads: Bytes2D | None = None,
 ) -> Bools:
@@ -149,95 +149,71 @@ def _back_tables(power: int) -> Int64s:
     if power:
         half = _back_tables(power - 1)
         return _through(half, _through(half, table))
-    forward = _step_tables()[0].astype(np.int64)
     last = _last_bytes()[table >> 24]
-    before: Int64s = (table ^ forward[last]) << 8 & ONES | last
+    before: Int64s = (table ^ _byte_table()[last]) << 8 & ONES | last
     return before
 
 
 def _through(tables: Int64s, registers: Int64s) -> Int64s:
     """The registers after a linear map that is given as four tables, one per byte."""
-    found: Int64s = tables[0][registers & 0xFF]
-    for place in (1, 2, 3):
-        found = found ^ tables[place][registers >> 8 * place & 0xFF]
+    parts = [tables[place][registers >> 8 * place & 0xFF] for place in range(4)]
+    found: Int64s = np.bitwise_xor.reduce(parts)
     return found
 
 
 @cache
 def _last_bytes() -> Int64s:
-    """Upper byte of a register -> index of the step table entry that produced it."""
+    """Upper byte of a register -> index of the entry of `_byte_table` that produced it."""
     last = np.zeros(256, np.int64)
-    last[_step_tables()[0] >> 24] = np.arange(256)
+    last[_byte_table() >> 24] = np.arange(256)
     return last
 
 
-def _leading_to(registers: Any) -> Int64s:
+def _leading_to(registers: Integers) -> Int64s:
     """The four bytes, as numbers, that change the register from 0 to each of `registers`."""
-    table = _step_tables()[0]
-    last = _last_bytes()
-    found: Int64s = registers.astype(np.int64)
+    found = registers.astype(np.int64)
     for _ in range(4):
-        byte = last[found >> 24]
-        found = (found ^ table[byte]) << 8 & 0xFFFFFFFF | byte
+        byte = _last_bytes()[found >> 24]
+        found = (found ^ _byte_table()[byte]) << 8 & ONES | byte
     return found
 
 
 @cache
-def _crc16_function() -> Any:
+def _by_table(polynomial: int, reflected: bool) -> Callable[[bytes, int], int]:
     import crcmod
 
-    return crcmod.mkCrcFun(0x18005, 0, True, 0)
+    function: Callable[[bytes, int], int] = crcmod.mkCrcFun(polynomial, 0, reflected, 0)
+    return function
 
 
 def crc16(seed: int, data: Buffer) -> int:
     """CRC-16/ARC register after `data` (kernel lib/crc16), used by uninit_bg descriptors."""
-    return int(_crc16_function()(bytes(data), seed))
-
-
-@cache
-def _crc32_big_endian_function() -> Any:
-    import crcmod
-
-    return crcmod.mkCrcFun(0x104C11DB7, 0, False, 0)
+    return _by_table(0x18005, True)(bytes(data), seed)
 
 
 def crc32_big_endian(seed: int, data: Buffer) -> int:
     """The register of kernel `crc32_be` after `data`: journal checksum v1 (jbd2 commit blocks)."""
-    return int(_crc32_big_endian_function()(bytes(data), seed))
+    return _by_table(0x104C11DB7, False)(bytes(data), seed)
 
 
 @cache
-def _step_tables() -> UInt32s:
-    """(8, 256): change of the register by a byte that 0..7 bytes follow."""
-    tables = np.zeros((8, 256), np.uint32)
-    register: Any = np.arange(256, dtype=np.uint32)
+def _byte_table() -> UInt32s:
+    """(256,): change of the register by a byte."""
+    register: Integers = np.arange(256)
     for _ in range(8):
-        register = (register >> 1) ^ np.where(register & 1, np.uint32(0x82F63B78), np.uint32(0))
-    tables[0] = register
-    for step in range(1, 8):
-        tables[step] = (tables[step - 1] >> 8) ^ tables[0][tables[step - 1] & 0xFF]
-    return tables
+        register = (register >> 1) ^ np.where(register & 1, 0x82F63B78, 0)
+    return register.astype(np.uint32)
 
 
-def crc32c_rows(seeds: Any, rows: Bytes2D) -> UInt32s:
-    """crc32c registers of many equal-length records at once.
+def crc32c_rows(seeds: Integers | int, rows: Bytes2D) -> UInt32s:
+    """crc32c registers of many short records of equal length at once.
 
     Args:
         seeds: numbers of 32 bits, one per record, or one for all.
         rows: (n, length).
     """
-    tables = _step_tables()
+    table = _byte_table()
     register = np.broadcast_to(np.asarray(seeds, np.uint32), len(rows)).copy()
-    length = rows.shape[1]
-    whole = length - length % 8
-    for start in range(0, whole, 8):
-        register ^= np.ascontiguousarray(rows[:, start : start + 4]).view("<u4")[:, 0]
-        mixed = np.zeros(len(rows), np.uint32)
-        for position in range(4):
-            mixed ^= tables[7 - position][(register >> np.uint32(8 * position)) & np.uint32(0xFF)]
-            mixed ^= tables[3 - position][rows[:, start + 4 + position]]
-        register = mixed
-    for position in range(whole, length):
-        index = (register ^ rows[:, position]) & np.uint32(0xFF)
-        register = (register >> np.uint32(8)) ^ tables[0][index]
+    for column in rows.T:
+        register = table[(register ^ column) & np.uint32(0xFF)] ^ (register >> np.uint32(8))
     return register

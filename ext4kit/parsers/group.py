@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bytes2D, Int64s, UInt8s
 from ext4kit.parsers.checksums import crc16, crc32c, crc32c_rows
 from ext4kit.parsers.features import RoCompat
-from ext4kit.parsers.layout import Layout
+from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.parsers.words import Int16ul, Int32ul, Struct
 from ext4kit.units import join, widen
@@ -47,6 +48,7 @@ _HIGH = (
 )
 DESCRIPTOR = Layout("group descriptor", Struct(*_LOW))
 DESCRIPTOR_64 = Layout("group descriptor", Struct(*_LOW, *_HIGH))
+_CHECKSUM = slice(30, 32)  # bg_checksum
 
 
 class GroupFlags(IntFlag):
@@ -58,49 +60,44 @@ class GroupFlags(IntFlag):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupTable:
-    """All group descriptors as int64 columns, one row per group."""
+class GroupTable(Table):
+    """All group descriptors as columns, one row per group."""
 
-    block_bitmap: Any
-    inode_bitmap: Any
-    inode_table: Any
-    free_blocks_count: Any
-    free_inodes_count: Any
-    used_dirs_count: Any
-    flags: Any
-    itable_unused: Any
-    block_bitmap_checksum: Any
-    inode_bitmap_checksum: Any
-    checksum: Any
-    computed_checksum: Any
-
-    def __len__(self) -> int:
-        return len(self.flags)
+    block_bitmap: Int64s
+    inode_bitmap: Int64s
+    inode_table: Int64s
+    free_blocks_count: Int64s
+    free_inodes_count: Int64s
+    used_dirs_count: Int64s
+    flags: Int64s
+    itable_unused: Int64s
+    block_bitmap_checksum: Int64s
+    inode_bitmap_checksum: Int64s
+    checksum: Int64s
+    computed_checksum: Int64s
 
 
-_JOINED = {
-    "block_bitmap": ("bg_block_bitmap", 32),
-    "inode_bitmap": ("bg_inode_bitmap", 32),
-    "inode_table": ("bg_inode_table", 32),
-    "free_blocks_count": ("bg_free_blocks_count", 16),
-    "free_inodes_count": ("bg_free_inodes_count", 16),
-    "used_dirs_count": ("bg_used_dirs_count", 16),
-    "itable_unused": ("bg_itable_unused", 16),
-    "block_bitmap_checksum": ("bg_block_bitmap_csum", 16),
-    "inode_bitmap_checksum": ("bg_inode_bitmap_csum", 16),
+_SPLIT = {  # columns that are stored in two halves
+    "block_bitmap": "bg_block_bitmap",
+    "inode_bitmap": "bg_inode_bitmap",
+    "inode_table": "bg_inode_table",
+    "free_blocks_count": "bg_free_blocks_count",
+    "free_inodes_count": "bg_free_inodes_count",
+    "used_dirs_count": "bg_used_dirs_count",
+    "itable_unused": "bg_itable_unused",
+    "block_bitmap_checksum": "bg_block_bitmap_csum",
+    "inode_bitmap_checksum": "bg_inode_bitmap_csum",
 }
 
 
-def parse_groups(rows: Any, superblock: Superblock) -> GroupTable:
+def parse_groups(rows: Bytes2D, superblock: Superblock) -> GroupTable:
     """Group descriptors from a (groups, descriptor size) uint8 array."""
     wide = rows.shape[1] >= DESCRIPTOR_64.size
     raw = (DESCRIPTOR_64 if wide else DESCRIPTOR).columns(rows)
-    columns = {
-        name: join(raw[f"{field}_hi"], raw[f"{field}_lo"], bits)
-        if wide
-        else widen(raw[f"{field}_lo"])
-        for name, (field, bits) in _JOINED.items()
-    }
+    columns = {}
+    for name, field in _SPLIT.items():
+        low = raw[f"{field}_lo"]
+        columns[name] = join(raw[f"{field}_hi"], low, 8 * low.itemsize) if wide else widen(low)
     return GroupTable(
         **columns,
         flags=widen(raw["bg_flags"]),
@@ -109,47 +106,30 @@ def parse_groups(rows: Any, superblock: Superblock) -> GroupTable:
     )
 
 
-def _descriptor_checksums(rows: Any, superblock: Superblock) -> Any:
-    """Computed checksum of each descriptor; -1 where the format has none."""
-    features = superblock.features
-    if superblock.has_metadata_checksums:
-        return _crc32c_descriptors(superblock, rows)
-    if RoCompat.UNINIT_BG in features:
-        return np.array([_crc16_descriptor(superblock, n, row) for n, row in enumerate(rows)])
-    return np.full(len(rows), -1)
-
-
-def descriptor_checksum(superblock: Superblock, number: int, row: Any) -> int:
-    """Computed checksum of one group's descriptor; -1 if the format has none."""
-    if superblock.has_metadata_checksums:
-        return _crc32c_descriptor(superblock, number, row)
-    if RoCompat.UNINIT_BG in superblock.features:
-        return _crc16_descriptor(superblock, number, row)
-    return -1
-
-
-def _crc32c_descriptors(superblock: Superblock, rows: Any) -> Any:
-    """`_crc32c_descriptor` of all groups, int64."""
+def _descriptor_checksums(rows: Bytes2D, superblock: Superblock) -> Int64s:
+    """`descriptor_checksum` of all groups."""
+    if not superblock.has_metadata_checksums:
+        return np.array(
+            [descriptor_checksum(superblock, n, row) for n, row in enumerate(rows)], np.int64
+        )
     numbers = np.arange(len(rows), dtype="<u4").view(np.uint8).reshape(-1, 4)
     body = rows.copy()
-    body[:, 30:32] = 0
+    body[:, _CHECKSUM] = 0
     return widen(crc32c_rows(crc32c_rows(superblock.seed, numbers), body)) & 0xFFFF
 
 
-def _crc32c_descriptor(superblock: Superblock, number: int, row: Any) -> int:
-    body = bytearray(row.tobytes())
-    body[30:32] = b"\0\0"
-    return crc32c(crc32c(superblock.seed, number.to_bytes(4, "little")), body) & 0xFFFF
+def descriptor_checksum(superblock: Superblock, number: int, row: UInt8s) -> int:
+    """Computed checksum of one group's descriptor; -1 if the format has none."""
+    body, at = row.tobytes(), number.to_bytes(4, "little")
+    before, behind = body[: _CHECKSUM.start], body[_CHECKSUM.stop :]
+    if superblock.has_metadata_checksums:
+        return crc32c(crc32c(superblock.seed, at), before + bytes(2) + behind) & 0xFFFF
+    if RoCompat.UNINIT_BG in superblock.features:
+        return crc16(crc16(0xFFFF, superblock.uuid + at), before + behind)
+    return -1
 
 
-def _crc16_descriptor(superblock: Superblock, number: int, row: Any) -> int:
-    """crc16 over uuid, group number and the descriptor without its checksum field."""
-    body = row.tobytes()
-    register = crc16(crc16(0xFFFF, superblock.uuid), number.to_bytes(4, "little"))
-    return crc16(crc16(register, body[:30]), body[32:] if len(body) > 32 else b"")
-
-
-def bitmap_checksum(superblock: Superblock, bitmap: Any) -> int:
+def bitmap_checksum(superblock: Superblock, bitmap: Buffer) -> int:
     """crc32c of the used bytes of a block or inode bitmap, in the width of the descriptor.
 
     Args:

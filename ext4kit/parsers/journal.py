@@ -4,18 +4,16 @@ All values of the log are big-endian. Source: kernel Documentation/filesystems/e
 include/linux/jbd2.h; the ranges of checksums are from fs/jbd2/commit.c and fs/jbd2/recovery.c.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
-from typing import Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.parsers.checksums import ONES, crc32_big_endian, crc32c, crc32c_each, crc32c_rows
-from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.layout import Buffer, Layout, stored_values
 from ext4kit.parsers.words import Array, Bytes, Int8ub, Int16ub, Int32ub, Int64ub, Struct
 from ext4kit.units import join, widen
 
@@ -249,27 +247,27 @@ class JournalSuperblock:
 
     magic: int
     block_type: int
-    block_size: int
-    length: int
-    first: int
-    sequence: int
-    start: int
-    error: int
+    block_size: Annotated[int, "s_blocksize"]
+    length: Annotated[int, "s_maxlen"]
+    first: Annotated[int, "s_first"]
+    sequence: Annotated[int, "s_sequence"]
+    start: Annotated[int, "s_start"]
+    error: Annotated[int, "s_errno"]
     features: JournalFeatures
-    uuid: bytes
-    users_count: int
-    dynamic_superblock: int
-    max_transaction: int
-    max_transaction_data: int
-    checksum_type: int
-    raw_fast_commit_blocks: int
-    head: int
-    checksum: int
+    uuid: Annotated[bytes, "s_uuid"]
+    users_count: Annotated[int, "s_nr_users"]
+    dynamic_superblock: Annotated[int, "s_dynsuper"]
+    max_transaction: Annotated[int, "s_max_transaction"]
+    max_transaction_data: Annotated[int, "s_max_trans_data"]
+    checksum_type: Annotated[int, "s_checksum_type"]
+    raw_fast_commit_blocks: Annotated[int, "s_num_fc_blks"]
+    head: Annotated[int, "s_head"]
+    checksum: Annotated[int, "s_checksum"]
     computed_checksum: int
     users: tuple[bytes, ...]
 
     @classmethod
-    def parse(cls, data: Buffer, offset: int = 0) -> JournalSuperblock:
+    def parse(cls, data: Buffer, offset: int = 0) -> Self:
         """The superblock in the 1,024 bytes at `offset`, without plausibility checks.
 
         Raises:
@@ -279,28 +277,21 @@ class JournalSuperblock:
         body = bytearray(bytes(data)[offset : offset + SUPERBLOCK.size])
         hole = SUPERBLOCK.offset_of("s_checksum")
         body[hole : hole + 4] = bytes(4)
-        users = min(raw.s_nr_users, 48)
+        features = JournalFeatures()
+        if raw.s_header.h_blocktype == BlockType.SUPERBLOCK_V2:  # version 1 ends before them
+            features = JournalFeatures(
+                JournalCompat(raw.s_feature_compat),
+                JournalIncompat(raw.s_feature_incompat),
+                raw.s_feature_ro_compat,
+            )
+        users = range(min(raw.s_nr_users, 48))
         return cls(
+            **stored_values(cls, SUPERBLOCK, raw),
             magic=raw.s_header.h_magic,
             block_type=raw.s_header.h_blocktype,
-            block_size=raw.s_blocksize,
-            length=raw.s_maxlen,
-            first=raw.s_first,
-            sequence=raw.s_sequence,
-            start=raw.s_start,
-            error=raw.s_errno,
-            features=_features(raw),
-            uuid=raw.s_uuid,
-            users_count=raw.s_nr_users,
-            dynamic_superblock=raw.s_dynsuper,
-            max_transaction=raw.s_max_transaction,
-            max_transaction_data=raw.s_max_trans_data,
-            checksum_type=raw.s_checksum_type,
-            raw_fast_commit_blocks=raw.s_num_fc_blks,
-            head=raw.s_head,
-            checksum=raw.s_checksum,
+            features=features,
             computed_checksum=crc32c(ONES, body),
-            users=tuple(raw.s_users[16 * n : 16 * n + 16] for n in range(users)),
+            users=tuple(raw.s_users[16 * n : 16 * n + 16] for n in users),
         )
 
     @property
@@ -331,17 +322,6 @@ class JournalSuperblock:
         """
         wanted = self.raw_fast_commit_blocks or DEFAULT_FAST_COMMIT_BLOCKS
         return wanted if self.length - wanted >= MIN_RING_BLOCKS else 0
-
-
-def _features(raw: Any) -> JournalFeatures:
-    """The feature words; zeros for version 1 superblocks, which end before them."""
-    if raw.s_header.h_blocktype != BlockType.SUPERBLOCK_V2:
-        return JournalFeatures()
-    return JournalFeatures(
-        JournalCompat(raw.s_feature_compat),
-        JournalIncompat(raw.s_feature_incompat),
-        raw.s_feature_ro_compat,
-    )
 
 
 def judge(superblock: JournalSuperblock, block_size: int) -> str | None:

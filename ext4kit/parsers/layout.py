@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ext4kit.arrays.types import Bytes2D
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.words import Word
+from ext4kit.units import join
 
 # Any argument of memoryview; typing has a name for it only since Python 3.12.
 Buffer = bytes | bytearray | memoryview | Any
@@ -103,6 +104,30 @@ class Layout:
         if piece.strides[1] != 1:
             piece = np.ascontiguousarray(piece)
         return piece.view(self.dtype)[:, 0]
+
+
+class Text(str):
+    """Name of a stored field whose value is a text that ends before the first NUL."""
+
+
+def stored_values(kind: type, layout: Layout, row: Row) -> dict[str, Any]:
+    """The values of a dataclass by field.
+
+    `Annotated` gives the stored field of each, or those of its lower and upper half. Other fields
+    are left out. The module of the class has no postponed annotations.
+    """
+    values = {}
+    for name, hint in kind.__annotations__.items():
+        stored = getattr(hint, "__metadata__", ())
+        if not stored:
+            continue
+        value = row[stored[0]]
+        if len(stored) == 2:
+            value = join(row[stored[1]], value, 8 * layout.dtype[stored[0]].itemsize)
+        elif isinstance(stored[0], Text):
+            value = value.split(b"\0", 1)[0]
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return values
 
 
 class Row:

@@ -3,17 +3,14 @@
 Source: kernel Documentation/filesystems/ext4/super.rst and fs/ext4/ext4.h.
 """
 
-from __future__ import annotations
-
 import uuid as _uuid
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Self
 
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Compat, Features, Incompat, RoCompat
-from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.layout import Buffer, Layout, Text, stored_values
 from ext4kit.parsers.words import Array, Bytes, Int8ul, Int16sl, Int16ul, Int32ul, Int64ul, Struct
-from ext4kit.units import join
 
 MAGIC = 0xEF53
 SUPERBLOCK_OFFSET = 1024
@@ -130,115 +127,123 @@ SUPERBLOCK = Layout(
 )
 
 
-def _text(raw: bytes) -> bytes:
-    return raw.split(b"\0", 1)[0]
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)  # 88 fields, parsed at each start
 class Superblock:
-    """A superblock with plain names and joined values; times are seconds since 1970."""
+    """A superblock with plain names and joined values; times are seconds since 1970.
 
-    inodes_count: int
-    blocks_count: int
-    reserved_blocks_count: int
-    free_blocks_count: int
-    free_inodes_count: int
-    first_data_block: int
-    log_block_size: int
-    log_cluster_size: int
-    blocks_per_group: int
-    clusters_per_group: int
-    inodes_per_group: int
-    mount_time: int
-    write_time: int
-    mount_count: int
-    max_mount_count: int
-    magic: int
-    state: int
-    errors: int
-    minor_revision: int
-    check_time: int
-    check_interval: int
-    creator_os: int
-    revision: int
-    reserved_uid: int
-    reserved_gid: int
-    first_inode: int
-    raw_inode_size: int
-    group_number: int
+    A field names what is stored of it (see `stored_values`).
+    """
+
+    inodes_count: Annotated[int, "s_inodes_count"]
+    blocks_count: Annotated[int, "s_blocks_count_lo", "s_blocks_count_hi"]
+    reserved_blocks_count: Annotated[int, "s_r_blocks_count_lo", "s_r_blocks_count_hi"]
+    free_blocks_count: Annotated[int, "s_free_blocks_count_lo", "s_free_blocks_count_hi"]
+    free_inodes_count: Annotated[int, "s_free_inodes_count"]
+    first_data_block: Annotated[int, "s_first_data_block"]
+    log_block_size: Annotated[int, "s_log_block_size"]
+    log_cluster_size: Annotated[int, "s_log_cluster_size"]
+    blocks_per_group: Annotated[int, "s_blocks_per_group"]
+    clusters_per_group: Annotated[int, "s_clusters_per_group"]
+    inodes_per_group: Annotated[int, "s_inodes_per_group"]
+    mount_time: Annotated[int, "s_mtime", "s_mtime_hi"]
+    write_time: Annotated[int, "s_wtime", "s_wtime_hi"]
+    mount_count: Annotated[int, "s_mnt_count"]
+    max_mount_count: Annotated[int, "s_max_mnt_count"]
+    magic: Annotated[int, "s_magic"]
+    state: Annotated[int, "s_state"]
+    errors: Annotated[int, "s_errors"]
+    minor_revision: Annotated[int, "s_minor_rev_level"]
+    check_time: Annotated[int, "s_lastcheck", "s_lastcheck_hi"]
+    check_interval: Annotated[int, "s_checkinterval"]
+    creator_os: Annotated[int, "s_creator_os"]
+    revision: Annotated[int, "s_rev_level"]
+    reserved_uid: Annotated[int, "s_def_resuid", "s_def_resuid_hi"]
+    reserved_gid: Annotated[int, "s_def_resgid", "s_def_resgid_hi"]
+    first_inode: Annotated[int, "s_first_ino"]
+    raw_inode_size: Annotated[int, "s_inode_size"]
+    group_number: Annotated[int, "s_block_group_nr"]
     features: Features
-    uuid: bytes
-    volume_name: bytes
-    last_mounted: bytes
-    reserved_gdt_blocks: int
-    journal_uuid: bytes
-    journal_inode: int
-    journal_device: int
-    last_orphan: int
-    hash_seed: tuple[int, ...]
-    hash_version: int
-    journal_backup_type: int
-    raw_descriptor_size: int
-    default_mount_options: int
-    first_meta_group: int
-    mkfs_time: int
-    journal_backup: tuple[int, ...]
-    min_extra_isize: int
-    want_extra_isize: int
-    flags: int
-    raid_stride: int
-    raid_stripe_width: int
-    mmp_interval: int
-    mmp_block: int
-    log_groups_per_flex: int
-    checksum_type: int
-    encryption_level: int
-    kbytes_written: int
-    snapshot_inode: int
-    snapshot_id: int
-    snapshot_reserved_blocks: int
-    snapshot_list: int
-    error_count: int
-    first_error_time: int
-    first_error_inode: int
-    first_error_block: int
-    first_error_function: bytes
-    first_error_line: int
-    first_error_code: int
-    last_error_time: int
-    last_error_inode: int
-    last_error_block: int
-    last_error_function: bytes
-    last_error_line: int
-    last_error_code: int
-    mount_options: bytes
-    user_quota_inode: int
-    group_quota_inode: int
-    project_quota_inode: int
-    overhead_clusters: int
-    backup_groups: tuple[int, ...]
-    encryption_algorithms: bytes
-    encryption_salt: bytes
-    lost_found_inode: int
-    checksum_seed: int
-    encoding: int
-    encoding_flags: int
-    orphan_file_inode: int
-    checksum: int
+    uuid: Annotated[bytes, "s_uuid"]
+    volume_name: Annotated[bytes, Text("s_volume_name")]
+    last_mounted: Annotated[bytes, Text("s_last_mounted")]
+    reserved_gdt_blocks: Annotated[int, "s_reserved_gdt_blocks"]
+    journal_uuid: Annotated[bytes, "s_journal_uuid"]
+    journal_inode: Annotated[int, "s_journal_inum"]
+    journal_device: Annotated[int, "s_journal_dev"]
+    last_orphan: Annotated[int, "s_last_orphan"]
+    hash_seed: Annotated[tuple[int, ...], "s_hash_seed"]
+    hash_version: Annotated[int, "s_def_hash_version"]
+    journal_backup_type: Annotated[int, "s_jnl_backup_type"]
+    raw_descriptor_size: Annotated[int, "s_desc_size"]
+    default_mount_options: Annotated[int, "s_default_mount_opts"]
+    first_meta_group: Annotated[int, "s_first_meta_bg"]
+    mkfs_time: Annotated[int, "s_mkfs_time", "s_mkfs_time_hi"]
+    journal_backup: Annotated[tuple[int, ...], "s_jnl_blocks"]
+    min_extra_isize: Annotated[int, "s_min_extra_isize"]
+    want_extra_isize: Annotated[int, "s_want_extra_isize"]
+    flags: Annotated[int, "s_flags"]
+    raid_stride: Annotated[int, "s_raid_stride"]
+    raid_stripe_width: Annotated[int, "s_raid_stripe_width"]
+    mmp_interval: Annotated[int, "s_mmp_interval"]
+    mmp_block: Annotated[int, "s_mmp_block"]
+    log_groups_per_flex: Annotated[int, "s_log_groups_per_flex"]
+    checksum_type: Annotated[int, "s_checksum_type"]
+    encryption_level: Annotated[int, "s_encryption_level"]
+    kbytes_written: Annotated[int, "s_kbytes_written"]
+    snapshot_inode: Annotated[int, "s_snapshot_inum"]
+    snapshot_id: Annotated[int, "s_snapshot_id"]
+    snapshot_reserved_blocks: Annotated[int, "s_snapshot_r_blocks_count"]
+    snapshot_list: Annotated[int, "s_snapshot_list"]
+    error_count: Annotated[int, "s_error_count"]
+    first_error_time: Annotated[int, "s_first_error_time", "s_first_error_time_hi"]
+    first_error_inode: Annotated[int, "s_first_error_ino"]
+    first_error_block: Annotated[int, "s_first_error_block"]
+    first_error_function: Annotated[bytes, Text("s_first_error_func")]
+    first_error_line: Annotated[int, "s_first_error_line"]
+    first_error_code: Annotated[int, "s_first_error_errcode"]
+    last_error_time: Annotated[int, "s_last_error_time", "s_last_error_time_hi"]
+    last_error_inode: Annotated[int, "s_last_error_ino"]
+    last_error_block: Annotated[int, "s_last_error_block"]
+    last_error_function: Annotated[bytes, Text("s_last_error_func")]
+    last_error_line: Annotated[int, "s_last_error_line"]
+    last_error_code: Annotated[int, "s_last_error_errcode"]
+    mount_options: Annotated[bytes, Text("s_mount_opts")]
+    user_quota_inode: Annotated[int, "s_usr_quota_inum"]
+    group_quota_inode: Annotated[int, "s_grp_quota_inum"]
+    project_quota_inode: Annotated[int, "s_prj_quota_inum"]
+    overhead_clusters: Annotated[int, "s_overhead_clusters"]
+    backup_groups: Annotated[tuple[int, ...], "s_backup_bgs"]
+    encryption_algorithms: Annotated[bytes, "s_encrypt_algos"]
+    encryption_salt: Annotated[bytes, "s_encrypt_pw_salt"]
+    lost_found_inode: Annotated[int, "s_lpf_ino"]
+    checksum_seed: Annotated[int, "s_checksum_seed"]
+    encoding: Annotated[int, "s_encoding"]
+    encoding_flags: Annotated[int, "s_encoding_flags"]
+    orphan_file_inode: Annotated[int, "s_orphan_file_inum"]
+    checksum: Annotated[int, "s_checksum"]
     computed_checksum: int
 
     @classmethod
-    def parse(cls, data: Buffer, offset: int = 0) -> Superblock:
+    def parse(cls, data: Buffer, offset: int = 0) -> Self:
         """The superblock in the 1,024 bytes at `offset`, without plausibility checks.
 
         Raises:
             CorruptError: there are fewer than 1,024 bytes.
         """
         raw = SUPERBLOCK.first(data, offset)
+        values = stored_values(cls, SUPERBLOCK, raw)
+        features = Features(
+            Compat(raw.s_feature_compat),
+            Incompat(raw.s_feature_incompat),
+            RoCompat(raw.s_feature_ro_compat),
+        )
+        if Incompat.BIT64 not in features:  # the upper halves do not count
+            for name in ("blocks_count", "reserved_blocks_count", "free_blocks_count"):
+                values[name] &= 0xFFFFFFFF
         body = memoryview(data)[offset : offset + SUPERBLOCK.size - 4]
-        return cls(**_plain(raw), computed_checksum=crc32c(ONES, body))
+        return cls(**values, features=features, computed_checksum=crc32c(ONES, body))
 
-    def as_read_at(self, offset: int) -> Superblock:
+    def as_read_at(self, offset: int) -> Self:
         """The superblock, with the group number that follows from byte `offset`.
 
         Tools that write revision 0 leave `s_block_group_nr` at 0 in every copy.
@@ -334,116 +339,6 @@ class Superblock:
         if self.features.incompat & later or self.features.ro_compat & ~first:
             return "ext4"
         return "ext3" if Compat.HAS_JOURNAL in self.features else "ext2"
-
-
-def _plain(raw: Any) -> dict[str, Any]:
-    return _plain_layout(raw) | _plain_records(raw)
-
-
-def _plain_layout(raw: Any) -> dict[str, Any]:
-    """Plain values of sizes, locations and features."""
-    wide = bool(raw.s_feature_incompat & Incompat.BIT64)
-    return {
-        "inodes_count": raw.s_inodes_count,
-        "blocks_count": join(raw.s_blocks_count_hi * wide, raw.s_blocks_count_lo, 32),
-        "reserved_blocks_count": join(raw.s_r_blocks_count_hi * wide, raw.s_r_blocks_count_lo, 32),
-        "free_blocks_count": join(
-            raw.s_free_blocks_count_hi * wide, raw.s_free_blocks_count_lo, 32
-        ),
-        "free_inodes_count": raw.s_free_inodes_count,
-        "first_data_block": raw.s_first_data_block,
-        "log_block_size": raw.s_log_block_size,
-        "log_cluster_size": raw.s_log_cluster_size,
-        "blocks_per_group": raw.s_blocks_per_group,
-        "clusters_per_group": raw.s_clusters_per_group,
-        "inodes_per_group": raw.s_inodes_per_group,
-        "magic": raw.s_magic,
-        "minor_revision": raw.s_minor_rev_level,
-        "creator_os": raw.s_creator_os,
-        "revision": raw.s_rev_level,
-        "first_inode": raw.s_first_ino,
-        "raw_inode_size": raw.s_inode_size,
-        "group_number": raw.s_block_group_nr,
-        "features": Features(
-            Compat(raw.s_feature_compat),
-            Incompat(raw.s_feature_incompat),
-            RoCompat(raw.s_feature_ro_compat),
-        ),
-        "uuid": raw.s_uuid,
-        "volume_name": _text(raw.s_volume_name),
-        "reserved_gdt_blocks": raw.s_reserved_gdt_blocks,
-        "journal_uuid": raw.s_journal_uuid,
-        "journal_inode": raw.s_journal_inum,
-        "journal_device": raw.s_journal_dev,
-        "last_orphan": raw.s_last_orphan,
-        "hash_seed": tuple(raw.s_hash_seed),
-        "hash_version": raw.s_def_hash_version,
-        "journal_backup_type": raw.s_jnl_backup_type,
-        "journal_backup": tuple(raw.s_jnl_blocks),
-        "raw_descriptor_size": raw.s_desc_size,
-        "first_meta_group": raw.s_first_meta_bg,
-        "min_extra_isize": raw.s_min_extra_isize,
-        "want_extra_isize": raw.s_want_extra_isize,
-        "flags": raw.s_flags,
-        "raid_stride": raw.s_raid_stride,
-        "raid_stripe_width": raw.s_raid_stripe_width,
-        "mmp_interval": raw.s_mmp_interval,
-        "mmp_block": raw.s_mmp_block,
-        "log_groups_per_flex": raw.s_log_groups_per_flex,
-        "checksum_type": raw.s_checksum_type,
-        "encryption_level": raw.s_encryption_level,
-        "overhead_clusters": raw.s_overhead_clusters,
-        "backup_groups": tuple(raw.s_backup_bgs),
-        "encryption_algorithms": raw.s_encrypt_algos,
-        "encryption_salt": raw.s_encrypt_pw_salt,
-        "checksum_seed": raw.s_checksum_seed,
-        "encoding": raw.s_encoding,
-        "encoding_flags": raw.s_encoding_flags,
-        "orphan_file_inode": raw.s_orphan_file_inum,
-        "checksum": raw.s_checksum,
-    }
-
-
-def _plain_records(raw: Any) -> dict[str, Any]:
-    """Plain values of the file system's records: times, counts, errors, settings."""
-    return {
-        "mount_time": join(raw.s_mtime_hi, raw.s_mtime, 32),
-        "write_time": join(raw.s_wtime_hi, raw.s_wtime, 32),
-        "mount_count": raw.s_mnt_count,
-        "max_mount_count": raw.s_max_mnt_count,
-        "state": raw.s_state,
-        "errors": raw.s_errors,
-        "check_time": join(raw.s_lastcheck_hi, raw.s_lastcheck, 32),
-        "check_interval": raw.s_checkinterval,
-        "reserved_uid": join(raw.s_def_resuid_hi, raw.s_def_resuid, 16),
-        "reserved_gid": join(raw.s_def_resgid_hi, raw.s_def_resgid, 16),
-        "last_mounted": _text(raw.s_last_mounted),
-        "default_mount_options": raw.s_default_mount_opts,
-        "mkfs_time": join(raw.s_mkfs_time_hi, raw.s_mkfs_time, 32),
-        "kbytes_written": raw.s_kbytes_written,
-        "snapshot_inode": raw.s_snapshot_inum,
-        "snapshot_id": raw.s_snapshot_id,
-        "snapshot_reserved_blocks": raw.s_snapshot_r_blocks_count,
-        "snapshot_list": raw.s_snapshot_list,
-        "error_count": raw.s_error_count,
-        "first_error_time": join(raw.s_first_error_time_hi, raw.s_first_error_time, 32),
-        "first_error_inode": raw.s_first_error_ino,
-        "first_error_block": raw.s_first_error_block,
-        "first_error_function": _text(raw.s_first_error_func),
-        "first_error_line": raw.s_first_error_line,
-        "first_error_code": raw.s_first_error_errcode,
-        "last_error_time": join(raw.s_last_error_time_hi, raw.s_last_error_time, 32),
-        "last_error_inode": raw.s_last_error_ino,
-        "last_error_block": raw.s_last_error_block,
-        "last_error_function": _text(raw.s_last_error_func),
-        "last_error_line": raw.s_last_error_line,
-        "last_error_code": raw.s_last_error_errcode,
-        "mount_options": _text(raw.s_mount_opts),
-        "user_quota_inode": raw.s_usr_quota_inum,
-        "group_quota_inode": raw.s_grp_quota_inum,
-        "project_quota_inode": raw.s_prj_quota_inum,
-        "lost_found_inode": raw.s_lpf_ino,
-    }
 
 
 def judge(superblock: Superblock) -> str | None:

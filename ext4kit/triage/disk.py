@@ -69,7 +69,7 @@ def _metadata_runs(fs: FileSystem, log: Log | None) -> Int64s:
     starts = superblock.first_data_block + number * superblock.blocks_per_group
     overhead = np.array([group_overhead(superblock, group) for group in number.tolist()], np.int64)
     table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
-    kinds = [
+    kinds: list[tuple[Int64s, Int64s | int]] = [
         (np.zeros(1, np.int64), superblock.first_data_block), (starts, overhead),
         (groups.block_bitmap, 1), (groups.inode_bitmap, 1), (groups.inode_table, table),
     ]  # fmt: skip

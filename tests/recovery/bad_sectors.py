@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,7 @@ class Places:
             group, slot = np.divmod(used, fs.superblock.inodes_per_group)
             first = fs.superblock.first_data_block
             self.head = (first + 1) * block_size + len(groups) * DESCRIPTOR
-            parts = {
+            parts: dict[str, Collection[int]] = {
                 "head": np.arange(-(-self.head // block_size)),
                 "log": [] if log is None else log.reader.log_blocks,
                 "log headers": [] if log is None else log.reader.log_blocks[log.headers.position],

@@ -6,10 +6,10 @@ Source: System V Application Binary Interface, chapters 4 and 5.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from ext4kit.errors import CorruptError
-from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.layout import Buffer, Layout, Structures
 from ext4kit.parsers.words import (
     Bytes,
     Int16ub,
@@ -19,98 +19,68 @@ from ext4kit.parsers.words import (
     Int64ub,
     Int64ul,
     Struct,
+    Word,
 )
 
 MAGIC = b"\x7fELF"
 SHT_NOBITS = 8  # has no bytes in the file
 
 
-def _header(half: Any, word: Any, wide: Any) -> Layout:
-    return Layout(
-        "ELF header",
-        Struct(
-            "e_ident" / Bytes(16),  # magic, class, byte order, version
-            "e_type" / half,
-            "e_machine" / half,
-            "e_version" / word,
-            "e_entry" / wide,
-            "e_phoff" / wide,  # program headers, from the start of the file
-            "e_shoff" / wide,  # section headers, from the start of the file
-            "e_flags" / word,
-            "e_ehsize" / half,
-            "e_phentsize" / half,
-            "e_phnum" / half,
-            "e_shentsize" / half,
-            "e_shnum" / half,  # 0: in sh_size of the first section header
-            "e_shstrndx" / half,
-        ),
+def _layouts(half: Word, word: Word, wide: Word) -> tuple[Layout, Layout, Layout]:
+    """The headers of the file, of a section and of a segment with fields of these sizes."""
+    header = Struct(
+        "e_ident" / Bytes(16),  # magic, class, byte order, version
+        "e_type" / half,
+        "e_machine" / half,
+        "e_version" / word,
+        "e_entry" / wide,
+        "e_phoff" / wide,  # program headers, from the start of the file
+        "e_shoff" / wide,  # section headers, from the start of the file
+        "e_flags" / word,
+        "e_ehsize" / half,
+        "e_phentsize" / half,
+        "e_phnum" / half,
+        "e_shentsize" / half,
+        "e_shnum" / half,  # 0: in sh_size of the first section header
+        "e_shstrndx" / half,
+    )
+    section = Struct(
+        "sh_name" / word,
+        "sh_type" / word,  # SHT_NOBITS: nothing in the file
+        "sh_flags" / wide,
+        "sh_addr" / wide,
+        "sh_offset" / wide,
+        "sh_size" / wide,
+        "sh_link" / word,
+        "sh_info" / word,
+        "sh_addralign" / wide,
+        "sh_entsize" / wide,
+    )
+    is_64_bit = wide.size == 8  # p_flags has another place then
+    segment = Struct(
+        "p_type" / word,
+        *(["p_flags" / word] if is_64_bit else []),
+        "p_offset" / wide,
+        "p_vaddr" / wide,
+        "p_paddr" / wide,
+        "p_filesz" / wide,
+        "p_memsz" / wide,
+        *([] if is_64_bit else ["p_flags" / word]),
+        "p_align" / wide,
+    )
+    return (
+        Layout("ELF header", header),
+        Layout("ELF section header", section),
+        Layout("ELF program header", segment),
     )
 
 
-def _section(word: Any, wide: Any) -> Layout:
-    return Layout(
-        "ELF section header",
-        Struct(
-            "sh_name" / word,
-            "sh_type" / word,  # SHT_NOBITS: nothing in the file
-            "sh_flags" / wide,
-            "sh_addr" / wide,
-            "sh_offset" / wide,
-            "sh_size" / wide,
-            "sh_link" / word,
-            "sh_info" / word,
-            "sh_addralign" / wide,
-            "sh_entsize" / wide,
-        ),
-    )
-
-
-def _segment32(word: Any) -> Layout:
-    return Layout(
-        "ELF program header",
-        Struct(
-            "p_type" / word,
-            "p_offset" / word,
-            "p_vaddr" / word,
-            "p_paddr" / word,
-            "p_filesz" / word,
-            "p_memsz" / word,
-            "p_flags" / word,
-            "p_align" / word,
-        ),
-    )
-
-
-def _segment64(word: Any, wide: Any) -> Layout:
-    return Layout(
-        "ELF program header",
-        Struct(
-            "p_type" / word,
-            "p_flags" / word,
-            "p_offset" / wide,
-            "p_vaddr" / wide,
-            "p_paddr" / wide,
-            "p_filesz" / wide,
-            "p_memsz" / wide,
-            "p_align" / wide,
-        ),
-    )
-
-
-# (class, byte order) as in e_ident: headers of the file, of sections, of segments.
+# (class, byte order) as in e_ident
 _LAYOUTS = {
-    (1, 1): (_header(Int16ul, Int32ul, Int32ul), _section(Int32ul, Int32ul), _segment32(Int32ul)),
-    (1, 2): (_header(Int16ub, Int32ub, Int32ub), _section(Int32ub, Int32ub), _segment32(Int32ub)),
-    (2, 1): (
-        _header(Int16ul, Int32ul, Int64ul),
-        _section(Int32ul, Int64ul),
-        _segment64(Int32ul, Int64ul),
-    ),
-    (2, 2): (
-        _header(Int16ub, Int32ub, Int64ub),
-        _section(Int32ub, Int64ub),
-        _segment64(Int32ub, Int64ub),
-    ),
+    (1, 1): _layouts(Int16ul, Int32ul, Int32ul),
+    (1, 2): _layouts(Int16ub, Int32ub, Int32ub),
+    (2, 1): _layouts(Int16ul, Int32ul, Int64ul),
+    (2, 2): _layouts(Int16ub, Int32ub, Int64ub),
 }
 
 
@@ -171,14 +141,14 @@ class ElfHeader:
         """Bytes of the program headers."""
         return self.layouts[2].size * self.segment_count
 
-    def sections(self, data: Buffer) -> Any:
+    def sections(self, data: Buffer) -> Structures:
         """The section headers in the given bytes, with the raw field names."""
         return self.layouts[1].table(data)
 
-    def segments(self, data: Buffer) -> Any:
+    def segments(self, data: Buffer) -> Structures:
         """The program headers in the given bytes, with the raw field names."""
         return self.layouts[2].table(data)
 
-    def sections_elsewhere(self, sections: Any) -> bool:
+    def sections_elsewhere(self, sections: Structures) -> bool:
         """Whether the first section header holds the number of section headers."""
         return bool(self.section_at and not self.section_count and len(sections))
