@@ -18,7 +18,8 @@ from ext4kit.audit.damage import FindingBuilder, changed_bit
 from ext4kit.audit.result import BAD, OK, UNCHECKED, Part, VerdictCounts
 from ext4kit.journal.fast_commits.scan import NONE, FastCommit, FastCommits, scan_fast_commits
 from ext4kit.journal.log import Log
-from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TAIL, TagKind, checksum
+from ext4kit.parsers.checksums import crc32c
+from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TAIL, TagKind
 
 MOST_BLOCKS = 64  # limit of the blocks of one fast commit that is reassembled
 MEANING = "a recovery would stop before this fast commit; it and the later ones would be lost"
@@ -154,7 +155,7 @@ def _check(data: UInt8s, first: int, last: int, tail: int) -> _Damaged | None:
     """The commit up to a tail at that byte, if one changed bit explains its checksum."""
     end = tail + CHECKED_IN_TAIL
     stored = int.from_bytes(data[end : end + 4].tobytes(), "little")
-    difference = checksum(0, data[:end].tobytes()) ^ stored
+    difference = crc32c(0, data[:end].tobytes()) ^ stored
     if not difference:
         return None
     mends = find_bit_repairs(np.array([difference]), end, NONE)

@@ -12,13 +12,12 @@ import numpy as np
 from ext4kit.arrays.types import NO_ROW, Rows
 from ext4kit.journal.ring import LogReader, Ring
 from ext4kit.journal.scan import Headers
-from ext4kit.parsers.checksums import ONES
+from ext4kit.parsers.checksums import ONES, crc32_big_endian
 from ext4kit.parsers.journal import (
     CHECKSUM_CRC32,
     BlockType,
     JournalIncompat,
     JournalSuperblock,
-    transaction_checksum,
 )
 
 CHECKSUM_KINDS = {2: "md5", 3: "sha1", 4: "crc32c"}  # h_chksum_type beside crc32
@@ -195,5 +194,5 @@ def commit_v1_fits(
             start = int(headers.position[row])
             span = np.arange(start, start + 1 + int(headers.tags[row]))
             for _, rows in reader.stream(ring.wrap(span)):
-                register = transaction_checksum(register, rows.tobytes())
+                register = crc32_big_endian(register, rows.tobytes())
     return register == int(value)

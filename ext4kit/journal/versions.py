@@ -380,7 +380,8 @@ def _is_directory(fs: FileSystem, data: bytes) -> bool:
     """Whether a chain of entries covers the whole block."""
     rows = np.frombuffer(data, np.uint8)[None, :]
     table, broken = directory.parse_entries(rows, fs.has_file_types)
-    one_empty = directory.record_length(int.from_bytes(data[4:6], "little"), len(data)) == len(data)
+    stored = directory.DIRENT.table(data, 1)["rec_len"].astype(np.int64)
+    one_empty = directory.record_length(stored, len(data))[0] == len(data)
     has_tail = data[-12:-4] == bytes([0, 0, 0, 0, 12, 0, 0, directory.TAIL_FILE_TYPE])
     return bool(broken[0] < 0 and (len(table) or one_empty or has_tail))
 

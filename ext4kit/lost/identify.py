@@ -25,7 +25,7 @@ from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Compat, Features, Incompat, RoCompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, inode_checksums_ok, parse_inodes
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, Superblock
-from ext4kit.parsers.traces import directory_checksum_residues, directory_inode_seeds, inode_marks
+from ext4kit.parsers.traces import checksum_residues, directory_inode_seeds, inode_marks
 
 BLOCK_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536)
 INODE_SIZES = (256, 128, 512, 1024, 2048, 4096)
@@ -169,7 +169,7 @@ def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPai
     for at in range(0, len(tailed), BLOCKS_AT_ONCE):
         some = tailed[at : at + BLOCKS_AT_ONCE]
         rows = read_records(reader.source, pairs.block[some], reader.block_size)
-        residues = directory_checksum_residues(directory_inode_seeds(rows), pairs.generation[some])
+        residues = checksum_residues(directory_inode_seeds(rows), pairs.generation[some])
         said[some] = residues ^ pairs.number[some]
     seeds = _keep_agreeing(said, pairs.number, sure)
     for size in INODE_SIZES:  # the root of an index has its checksum elsewhere

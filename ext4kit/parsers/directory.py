@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, RowSlice
 from ext4kit.fields import FileType
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.layout import Layout
@@ -44,9 +43,6 @@ _FILE_TYPE_BIT = DIRENT.offset_of("file_type") * 8
 NAMES_AT_ONCE = 1 << 14  # number that fits into the processor's cache
 _CACHE_LINE = 64  # bytes
 TAIL_FILE_TYPE = 0xDE
-_TAIL_LENGTH = DIRENT_TAIL.size - DIRENT_TAIL.offset_of("det_rec_len")  # bytes before the end
-_TAIL_TYPE = DIRENT_TAIL.size - DIRENT_TAIL.offset_of("det_reserved_ft")
-_LENGTH_OF_TAIL = DIRENT_TAIL.size.to_bytes(2, "little")
 FILE_TYPES: dict[int, FileType] = {
     0: "unknown",
     1: "file",
@@ -101,7 +97,7 @@ class Names:
     def __len__(self) -> int:
         return len(self.start)
 
-    def take(self, index: Any) -> Names:
+    def take(self, index: Rows | Bools | RowSlice) -> Names:
         """The names that `index` selects."""
         return Names(self.data, self.start[index], self.length[index])
 
@@ -127,12 +123,12 @@ class EntryTable(Table):
     name_length: Int64s
     file_type: Int64s
 
-    def names(self, blocks: Any) -> list[bytes]:
+    def names(self, blocks: Bytes2D) -> list[bytes]:
         """The names, from the blocks of which the table was read."""
         start = self.block * blocks.shape[1] + self.offset + DIRENT.size
         return Names(blocks.tobytes(), start, self.name_length).tolist()
 
-    def packed_names(self, blocks: Any) -> Names:
+    def packed_names(self, blocks: Bytes2D) -> Names:
         """The packed names, without the bytes between them; for many entries at once."""
         data, size = np.ascontiguousarray(blocks).reshape(-1), blocks.shape[1]
         pieces = []
@@ -150,7 +146,7 @@ class EntryTable(Table):
         return Names(b"".join(pieces), np.cumsum(length + 1) - length, length)
 
 
-def record_length(raw: Any, block_size: int) -> Any:
+def record_length(raw: Int64s, block_size: int) -> Int64s:
     """Bytes to the next entry; 64 KiB blocks need more than the field's 16 bits."""
     if block_size < 65536:
         return raw
@@ -159,12 +155,12 @@ def record_length(raw: Any, block_size: int) -> Any:
 
 
 def parse_entries(
-    blocks: Any,
+    blocks: Bytes2D,
     has_file_type: bool,
     start: int = 0,
     end: int | None = None,
     dots: bool = True,
-) -> tuple[EntryTable, Any]:
+) -> tuple[EntryTable, Int64s]:
     """The entries in use of many blocks, parsed in parallel.
 
     Args:
@@ -182,17 +178,17 @@ def parse_entries(
     headers = _Headers(blocks, has_file_type)
     broken = np.full(len(blocks), -1)
     row = np.arange(len(blocks) if start + DIRENT.size <= end else 0)
-    place, stop = headers.place(row, start), headers.place(row, end)
+    place, stop = headers.starts[row] + start, headers.starts[row] + end
     last = stop - DIRENT.size  # last offset of a header
     count = np.zeros(len(blocks), np.int64)
     found = []
     while len(row):
-        raw = headers.at(place)
+        raw = headers.raw[place >> 2]
         step, length = headers.step(raw), headers.name_length(raw)
         following = place + step
         fits = (np.maximum(length, 4) + 8 <= step) & (step & 3 == 0) & (following <= stop)
         if not fits.all():
-            broken[row[~fits]] = headers.offset(row, place)[~fits]
+            broken[row[~fits]] = (place - headers.starts[row])[~fits]
             columns = (row, place, stop, last, raw, following)
             row, place, stop, last, raw, following = (column[fits] for column in columns)
         found.append((row, place, raw))
@@ -200,17 +196,19 @@ def parse_entries(
         more = following <= last
         if not more.all():
             short = ~more & (following < stop)  # not enough room for another header
-            broken[row[short]] = headers.offset(row, following)[short]
+            broken[row[short]] = (following - headers.starts[row])[short]
             row, following, stop, last = (each[more] for each in (row, following, stop, last))
         place = following
     row, place, raw = _by_block(found, count)
-    used = (headers.inode(raw) != 0) & (headers.name_length(raw) > 0)
+    used = (raw & 0xFFFFFFFF != 0) & (headers.name_length(raw) > 0)
     if not dots:
         used &= ~headers.are_dots(place, raw)
     return headers.entries(row[used], place[used], raw[used]), broken
 
 
-def _by_block(steps: list[tuple[Any, Any, Any]], count: Any) -> tuple[Any, Any, Any]:
+def _by_block(
+    steps: list[tuple[Rows, Int64s, Int64s]], count: Int64s
+) -> tuple[Rows, Int64s, Int64s]:
     """The (row, place, header) columns of all steps, by block and offset.
 
     Args:
@@ -228,51 +226,31 @@ def _by_block(steps: list[tuple[Any, Any, Any]], count: Any) -> tuple[Any, Any, 
 class _Headers:
     """The entry headers at every fourth byte of the blocks, read without a copy.
 
-    Each header is one 64-bit number, from which its fields are extracted. A place is a byte
-    offset in all blocks together.
+    Each header is one 64-bit number (`raw`), from which its fields are extracted. A place is a byte
+    offset in all blocks together; `starts` has the place of each block.
     """
 
-    def __init__(self, blocks: Any, has_file_type: bool) -> None:
-        count, size = blocks.shape
-        self._block_size = size
+    def __init__(self, blocks: Bytes2D, has_file_type: bool) -> None:
+        self._block_size: int = blocks.shape[1]
         self._has_file_type = has_file_type
         # Headers at one offset in all blocks would share few lines of the processor's cache.
-        self._width = size + -size % 4 + _CACHE_LINE
-        apart = np.empty((count, self._width), np.uint8)
-        apart[:, :size] = blocks
+        width = self._block_size + -self._block_size % 4 + _CACHE_LINE
+        self.starts: Int64s = np.arange(len(blocks)) * width
+        apart = np.empty((len(blocks), width), np.uint8)
+        apart[:, : self._block_size] = blocks
         places = max(apart.size - DIRENT.size + 4, 0) // 4
-        self._raw: Any = np.ndarray(places, "<i8", apart, strides=(4,))
+        self.raw: Int64s = np.ndarray(places, "<i8", apart, strides=(4,))
         self._bytes = apart.reshape(-1)
 
-    def place(self, row: Any, offset: Any) -> Any:
-        """The place of an offset in a block."""
-        return row * self._width + offset
-
-    def offset(self, row: Any, place: Any) -> Any:
-        """The offset of a place in its block."""
-        return place - row * self._width
-
-    def at(self, place: Any) -> Any:
-        """The headers at these places, int64."""
-        return self._raw[place >> 2]
-
-    def inode(self, raw: Any) -> Any:
-        """Inode numbers."""
-        return raw & 0xFFFFFFFF
-
-    def step(self, raw: Any) -> Any:
+    def step(self, raw: Int64s) -> Int64s:
         """Bytes to the next entry."""
         return record_length(raw >> _REC_LEN_BIT & 0xFFFF, self._block_size)
 
-    def name_length(self, raw: Any) -> Any:
+    def name_length(self, raw: Int64s) -> Int64s:
         """Length of the name in bytes."""
         return raw >> _NAME_LEN_BIT & 0xFF
 
-    def file_type(self, raw: Any) -> Any:
-        """File types; without the feature the high byte of `name_len`: 0, or 0xDE in a tail."""
-        return raw >> _FILE_TYPE_BIT & 0xFF if self._has_file_type else np.zeros_like(raw)
-
-    def are_dots(self, place: Any, raw: Any) -> Any:
+    def are_dots(self, place: Int64s, raw: Int64s) -> Bools:
         """True where the name is `.` or `..`."""
         length = self.name_length(raw)
         dots = length <= 2
@@ -281,13 +259,19 @@ class _Headers:
         dots[dots] = (short > 0) & (self._bytes[name] == ord(".")) & (last == ord("."))
         return dots
 
-    def entries(self, row: Any, place: Any, raw: Any) -> EntryTable:
-        """The headers as a table."""
-        offset, length = self.offset(row, place), self.name_length(raw)
-        return EntryTable(row, offset, self.inode(raw), length, self.file_type(raw))
+    def entries(self, row: Rows, place: Int64s, raw: Int64s) -> EntryTable:
+        """The headers as a table.
+
+        Without the feature the byte of the file type is the high byte of `name_len`: 0, or 0xDE
+        in a tail.
+        """
+        kind = raw >> _FILE_TYPE_BIT & 0xFF if self._has_file_type else np.zeros_like(raw)
+        return EntryTable(
+            row, place - self.starts[row], raw & 0xFFFFFFFF, self.name_length(raw), kind
+        )
 
 
-def blocks_checksums_ok(seeds: Any, blocks: Any, rows: Any) -> Any:
+def blocks_checksums_ok(seeds: Int64s, blocks: Bytes2D, rows: Rows) -> Bools:
     """True where a block has a tail that matches the inode seed of its owner.
 
     Args:
@@ -295,20 +279,17 @@ def blocks_checksums_ok(seeds: Any, blocks: Any, rows: Any) -> Any:
         blocks: uint8 (m, block size).
         rows: int64 (n,), indexes of the blocks to check.
     """
-    tails = blocks[rows, -DIRENT_TAIL.size :]
-    fine = tails[:, -_TAIL_TYPE] == TAIL_FILE_TYPE
-    fine &= (tails[:, -_TAIL_LENGTH:][:, :2] == np.frombuffer(_LENGTH_OF_TAIL, np.uint8)).all(
-        axis=1
-    )
+    tails = DIRENT_TAIL.columns(blocks[rows, -DIRENT_TAIL.size :])
+    fine: Bools = tails["det_reserved_ft"] == TAIL_FILE_TYPE
+    fine &= tails["det_rec_len"] == DIRENT_TAIL.size
     tailed = np.flatnonzero(fine)
     bodies = map(blocks[:, : -DIRENT_TAIL.size].__getitem__, rows[tailed].tolist())
-    stored = np.ascontiguousarray(tails[tailed, -4:]).view("<u4")[:, 0]
-    fine[tailed] = crc32c_each(seeds[tailed], bodies) == stored
+    fine[tailed] = crc32c_each(seeds[tailed], bodies) == tails["det_checksum"][tailed]
     return fine
 
 
 def parse_slack_entries(
-    blocks: Any, last: int, entries: EntryTable, has_file_type: bool = True
+    blocks: Bytes2D, last: int, entries: EntryTable, has_file_type: bool = True
 ) -> EntryTable:
     """Slack entries: deleted entries that remain between those in use.
 
@@ -333,20 +314,22 @@ def parse_slack_entries(
     free = ~in_use[(row * size + offset) // 4]
     row, offset = row[free], offset[free]
     headers = _Headers(blocks, True)
-    place = headers.place(row, offset)
-    raw = headers.at(place)
-    step, length, kind = headers.step(raw), headers.name_length(raw), headers.file_type(raw)
+    place = headers.starts[row] + offset
+    raw = headers.raw[place >> 2]
+    table, step = headers.entries(row, place, raw), headers.step(raw)
+    length, kind = table.name_length, table.file_type
     fits = (step >= 12) & (step % 4 == 0) & (offset + step <= size) & (length + 8 <= step)
     fits &= (length > 0) & ((kind >= 1) & (kind <= 7) if has_file_type else kind == 0)
-    table = headers.entries(row, place, raw).take(fits)
+    table = table.take(fits)
     return table.take(are_names(blocks, table))
 
 
-def are_names(blocks: Any, table: EntryTable) -> Any:
+def are_names(blocks: Bytes2D, table: EntryTable) -> Bools:
     """True where the name of an entry contains neither a slash nor a NUL."""
     width = int(table.name_length.max()) if len(table) else 0
     position = np.arange(width)
     column = np.minimum(table.offset[:, None] + DIRENT.size + position, blocks.shape[1] - 1)
     text = blocks[table.block[:, None], column]
     bad = (text == 0) | (text == ord("/"))
-    return ~(bad & (position < table.name_length[:, None])).any(axis=1)
+    named: Bools = ~(bad & (position < table.name_length[:, None])).any(axis=1)
+    return named

@@ -9,10 +9,10 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Bytes, Int8ul, Int16ul, Int32ul, Int64ul, Struct
@@ -149,7 +149,7 @@ def parse_volume(data: Buffer, offset: int) -> Geometry:
     return Geometry(size, chunk, sector)
 
 
-def parse_table(data: Buffer, offset: int) -> tuple[Any, Any]:
+def parse_table(data: Buffer, offset: int) -> tuple[Int64s, Bools]:
     """Offsets of the chunks in a table, and which of them are compressed.
 
     Behind 2 GiB in a segment an entry has no bit for the compression flag. Entries behind one that
@@ -185,7 +185,7 @@ def parse_table(data: Buffer, offset: int) -> tuple[Any, Any]:
     return starts + int(head.base_offset), packed
 
 
-def parse_errors(data: Buffer) -> Any:
+def parse_errors(data: Buffer) -> Int64s:
     """Runs of sectors that could not be read at acquisition, int64 (n, 2): first, count.
 
     Args:

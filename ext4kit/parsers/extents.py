@@ -5,12 +5,11 @@ Source: kernel Documentation/filesystems/ext4/ifork.rst.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.parsers.checksums import crc32c
-from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.layout import Buffer, Layout, Structures
 from ext4kit.parsers.words import Int16ul, Int32ul, Struct
 from ext4kit.units import join, widen
 
@@ -54,7 +53,7 @@ def capacity(node_size: int) -> int:
     return (node_size - HEADER.size) // EXTENT.size
 
 
-def parse_headers(rows: Any) -> tuple[Any, Any, Any, Any]:
+def parse_headers(rows: Bytes2D) -> tuple[Bools, Int64s, Int64s, Int64s]:
     """(valid, entries, maximum, depth) of each node in a (n, node size) uint8 array.
 
     A header is valid if its magic is right and its counts and depth are possible in the node.
@@ -70,19 +69,19 @@ def parse_headers(rows: Any) -> tuple[Any, Any, Any, Any]:
     return sound, entries, most, depth
 
 
-def _entry_columns(rows: Any, layout: Layout) -> Any:
+def _entry_columns(rows: Bytes2D, layout: Layout) -> Structures:
     room = capacity(rows.shape[1])
     body = np.ascontiguousarray(rows[:, HEADER.size : HEADER.size + room * layout.size])
     return body.view(layout.dtype)
 
 
-def parse_children(rows: Any, row: Any, slot: Any) -> tuple[Any, Any]:
+def parse_children(rows: Bytes2D, row: Rows, slot: Int64s) -> tuple[Int64s, Int64s]:
     """(first file block, child block) of index entries `slot` in nodes `row`."""
     raw = _entry_columns(rows, INDEX)[row, slot]
     return widen(raw["ei_block"]), join(raw["ei_leaf_hi"], raw["ei_leaf_lo"], 32)
 
 
-def parse_extents(rows: Any, row: Any, slot: Any) -> tuple[Any, Any, Any, Any]:
+def parse_extents(rows: Bytes2D, row: Rows, slot: Int64s) -> tuple[Int64s, Int64s, Int64s, Bools]:
     """(file block, length, physical block, unwritten) of extents `slot` in nodes `row`."""
     raw = _entry_columns(rows, EXTENT)[row, slot]
     length = widen(raw["ee_len"])

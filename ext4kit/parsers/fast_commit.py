@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s
-from ext4kit.parsers.checksums import crc32c
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.parsers.extents import EXTENT, MAX_INITIALISED
 from ext4kit.parsers.inode import INODE as INODE_FIELDS
-from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.layout import Layout
 from ext4kit.parsers.words import Int16ul, Int32ul, Struct
 from ext4kit.units import join, widen
 
@@ -66,6 +64,7 @@ DENTRY_INFO = Layout(
 )
 INODE = Layout("fast commit inode", Struct("fc_ino" / Int32ul))  # the inode's bytes follow
 
+CHECKED_IN_TAIL = TAG.size + TAIL.offset_of("fc_crc")  # the bytes of a tail that its crc covers
 SUPPORTED_FEATURES = 0
 LONGEST_NAME = 255
 SHORTEST_INODE = 128
@@ -112,7 +111,7 @@ class FastCommitTags(Table):
     sound: Bools
 
 
-def read_tags(rows: Any) -> FastCommitTags:
+def read_tags(rows: Bytes2D) -> FastCommitTags:
     """The tags of many blocks, one tag of each block per step.
 
     A step advances by at least one header. Therefore the block size bounds the number of steps.
@@ -123,21 +122,20 @@ def read_tags(rows: Any) -> FastCommitTags:
     size = rows.shape[1]
     active = np.arange(len(rows))
     cursor = np.zeros(len(rows), np.int64)
-    steps = [(active[:0], cursor[:0], cursor[:0], cursor[:0], np.zeros(0, bool))]
+    steps = []
     while len(active := active[cursor[active] + TAG.size <= size]):
         offset = cursor[active]
-        raw = _fields(rows, active, offset, TAG)
+        raw = TAG.at(rows, active, offset)
         kind, length = widen(raw["fc_tag"]), widen(raw["fc_len"])
         sound = _valid(kind, length) & (offset + TAG.size + length <= size)
-        steps.append((active, offset, kind, length, sound))
+        steps.append(FastCommitTags(active, offset, kind, length, sound))
         cursor[active] += TAG.size + length
         active = active[sound]
-    columns = [np.concatenate(parts) for parts in zip(*steps, strict=True)]
-    order = np.lexsort((columns[1], columns[0]))
-    return FastCommitTags(*(column[order] for column in columns))
+    tags = FastCommitTags.concat(steps)
+    return tags.take(np.lexsort((tags.offset, tags.row)))
 
 
-def _valid(kind: Any, length: Any) -> Any:
+def _valid(kind: Int64s, length: Int64s) -> Bools:
     """True where the kind allows the length; source: kernel `ext4_fc_value_len_isvalid`."""
     name = length - DENTRY_INFO.size
     bounds = {
@@ -150,32 +148,20 @@ def _valid(kind: Any, length: Any) -> Any:
         TagKind.HEAD: length == HEAD.size,
     }
     bounds[TagKind.LINK] = bounds[TagKind.UNLINK] = bounds[TagKind.CREAT]
-    return np.logical_or.reduce([(kind == one) & fits for one, fits in bounds.items()])
+    valid: Bools = np.logical_or.reduce([(kind == one) & fits for one, fits in bounds.items()])
+    return valid
 
 
-def _fields(rows: Any, row: Any, offset: Any, layout: Layout) -> Any:
-    """A structure at `offset` of each of the blocks `row`, as a structured array."""
-    return layout.columns(rows[row[:, None], offset[:, None] + np.arange(layout.size)])
-
-
-def read_heads(rows: Any, row: Any, offset: Any) -> tuple[Any, Any]:
+def read_heads(rows: Bytes2D, row: Rows, offset: Int64s) -> tuple[Int64s, Int64s]:
     """(features, stored tid) of the heads whose tags begin at `offset` in the blocks `row`."""
-    raw = _fields(rows, row, offset + TAG.size, HEAD)
+    raw = HEAD.at(rows, row, offset + TAG.size)
     return widen(raw["fc_features"]), widen(raw["fc_tid"])
 
 
-def read_tails(rows: Any, row: Any, offset: Any) -> tuple[Any, Any]:
+def read_tails(rows: Bytes2D, row: Rows, offset: Int64s) -> tuple[Int64s, Int64s]:
     """(stored tid, checksum) of the tails whose tags begin at `offset` in the blocks `row`."""
-    raw = _fields(rows, row, offset + TAG.size, TAIL)
+    raw = TAIL.at(rows, row, offset + TAG.size)
     return widen(raw["fc_tid"]), widen(raw["fc_crc"])
-
-
-def checksum(register: int, data: Buffer) -> int:
-    """The crc32c register after `data`; the register of a fast commit starts at 0."""
-    return crc32c(register, data)
-
-
-CHECKED_IN_TAIL = TAG.size + TAIL.offset_of("fc_crc")  # the bytes of a tail that its crc covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +198,12 @@ class InodeValue:
     @property
     def generation(self) -> int:
         """`i_generation`."""
-        place = INODE_FIELDS.offset_of("i_generation")
-        return int.from_bytes(self.raw[place : place + 4], "little")
+        return int(INODE_FIELDS.first(self.raw).i_generation)
 
     @property
     def links_count(self) -> int:
         """`i_links_count`."""
-        place = INODE_FIELDS.offset_of("i_links_count")
-        return int.from_bytes(self.raw[place : place + 2], "little")
+        return int(INODE_FIELDS.first(self.raw).i_links_count)
 
 
 Value = RangeValue | EntryValue | InodeValue | None

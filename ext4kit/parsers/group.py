@@ -48,7 +48,7 @@ _HIGH = (
 )
 DESCRIPTOR = Layout("group descriptor", Struct(*_LOW))
 DESCRIPTOR_64 = Layout("group descriptor", Struct(*_LOW, *_HIGH))
-_CHECKSUM = slice(30, 32)  # bg_checksum
+_CHECKSUM = DESCRIPTOR.span("bg_checksum")
 
 
 class GroupFlags(IntFlag):

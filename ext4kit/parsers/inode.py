@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, RowSlice, UInt32s
 from ext4kit.fields import FileType
 from ext4kit.parsers.checksums import ONES, crc32c, crc32c_each, crc32c_fits, crc32c_rows
 from ext4kit.parsers.features import Incompat, RoCompat
@@ -68,8 +68,10 @@ INODE_EXTRA = Layout(
 GOOD_OLD_SIZE = INODE.size
 COLUMN_SECONDS = (1 << 63) // NANOSECONDS - 2  # in 2262; the last second of a time column
 _GENERATION = INODE.offset_of("i_generation")
-_CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
-_CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
+_I_BLOCK_SIZE = INODE.dtype["i_block"].itemsize
+CHECKSUM_LOW = INODE.span("i_checksum_lo")
+CHECKSUM_HIGH = INODE_EXTRA.span("i_checksum_hi", GOOD_OLD_SIZE)
+_HALVES = (CHECKSUM_LOW, CHECKSUM_HIGH)
 
 
 class InodeFlags(IntFlag):
@@ -161,7 +163,8 @@ class Inode:
     @property
     def is_fast_symlink(self) -> bool:
         """Whether the link target is in `i_block`."""
-        return bool(is_fast_symlink(self.mode, self.size, self.flags))
+        in_blocks = self.flags & _NOT_IN_I_BLOCK
+        return stat.S_ISLNK(self.mode) and self.size < _I_BLOCK_SIZE and not in_blocks
 
     @property
     def device(self) -> tuple[int, int] | None:
@@ -186,12 +189,14 @@ KINDS: dict[int, FileType] = {
 }
 
 
-def is_fast_symlink(mode: Any, size: Any, flags: Any) -> Any:
-    """Whether a link target is in `i_block`, for integers and columns.
+def is_fast_symlink(mode: Int64s, size: Int64s, flags: Int64s) -> Bools:
+    """True where a link target is in `i_block`.
 
     Targets below 60 bytes are; `i_flags` shows those that are in blocks or inline data.
     """
-    return (mode & 0xF000 == stat.S_IFLNK) & (size < 60) & (flags & _NOT_IN_I_BLOCK == 0)
+    found: Bools = (mode & 0xF000 == stat.S_IFLNK) & (size < _I_BLOCK_SIZE)
+    found &= flags & _NOT_IN_I_BLOCK == 0
+    return found
 
 
 class InodeTable:
@@ -273,7 +278,7 @@ class InodeTable:
         raw = np.concatenate([table.raw for table in tables])
         return cls(number, raw, tables[0]._superblock)
 
-    def take(self, index: Any) -> InodeTable:
+    def take(self, index: Rows | Int64s | Bools | RowSlice) -> InodeTable:
         """The rows that `index` (positions or a boolean mask) selects."""
         return InodeTable(self.number[index], self.raw[index], self._superblock)
 
@@ -301,7 +306,7 @@ class InodeTable:
         latest = max(plain["atime"], plain["mtime"], plain["ctime"], plain["crtime"])
         return self._exact(inode) if latest >= COLUMN_SECONDS * NANOSECONDS else inode
 
-    def each(self, **instead: Any) -> Iterator[Inode]:
+    def each(self, **instead: Int64s) -> Iterator[Inode]:
         """Every row as an `Inode` with exact times.
 
         Args:
@@ -331,7 +336,7 @@ class InodeTable:
         return replace(inode, **exact)
 
 
-def _each_row(rows: Any) -> Iterator[bytes]:
+def _each_row(rows: Bytes2D) -> Iterator[bytes]:
     """The bytes of each row of a (n, size) uint8 array."""
     data, size = rows.tobytes(), rows.shape[1]
     return (data[start : start + size] for start in range(0, len(data), size))
@@ -353,7 +358,7 @@ def parse_inode(data: Buffer, number: int, superblock: Superblock) -> Inode:
     return Inode(number=number, **plain, raw=bytes(data))
 
 
-def parse_inodes(rows: Any, numbers: Any, superblock: Superblock) -> InodeTable:
+def parse_inodes(rows: Bytes2D, numbers: Int64s, superblock: Superblock) -> InodeTable:
     """The inodes in a (n, inode size) uint8 array, which must not change afterwards."""
     return InodeTable(numbers, rows, superblock)
 
@@ -448,9 +453,9 @@ def inode_seed(superblock: Superblock, number: int, generation: int) -> int:
     return crc32c(register, generation.to_bytes(4, "little"))
 
 
-def inode_seeds(superblock: Superblock, numbers: Any, generations: Any) -> Any:
+def inode_seeds(superblock: Superblock, numbers: Int64s, generations: Int64s) -> UInt32s:
     """`inode_seed` for columns; uint32 (n,)."""
-    pair = np.stack([np.asarray(numbers), np.asarray(generations)], axis=1).astype("<u4")
+    pair = np.stack([numbers, generations], axis=1).astype("<u4")
     return crc32c_rows(superblock.seed, pair.view(np.uint8).reshape(len(pair), 8))
 
 
@@ -458,44 +463,34 @@ def seal_inode(raw: bytearray, number: int, superblock: Superblock) -> None:
     """Write the correct checksum into the bytes of an inode; do nothing without metadata_csum."""
     if not superblock.has_metadata_checksums:
         return
-    extra = len(raw) > GOOD_OLD_SIZE and int.from_bytes(raw[GOOD_OLD_SIZE:][:2], "little") >= 4
-    raw[_CHECKSUM_LO : _CHECKSUM_LO + 2] = bytes(2)
-    if extra:
-        raw[_CHECKSUM_HI : _CHECKSUM_HI + 2] = bytes(2)
-    generation = int.from_bytes(raw[_GENERATION : _GENERATION + 4], "little")
-    value = crc32c(inode_seed(superblock, number, generation), raw).to_bytes(4, "little")
-    raw[_CHECKSUM_LO : _CHECKSUM_LO + 2] = value[:2]
-    if extra:
-        raw[_CHECKSUM_HI : _CHECKSUM_HI + 2] = value[2:]
+    rows = np.frombuffer(bytes(raw), np.uint8)[None, :]
+    raw[:] = signed_inodes(rows, np.array([number]), superblock, np.ones(1, bool)).tobytes()
 
 
-def inode_checksums_ok(table: InodeTable, superblock: Superblock) -> Any:
+def inode_checksums_ok(table: InodeTable, superblock: Superblock) -> Bools:
     """True where an inode's stored checksum matches its bytes and number."""
     return inode_rows_ok(table.raw, table.number, superblock)
 
 
-def inode_rows_ok(rows: Any, numbers: Any, superblock: Superblock) -> Any:
+def inode_rows_ok(rows: Bytes2D, numbers: Int64s, superblock: Superblock) -> Bools:
     """As `inode_checksums_ok`, for inodes in their on-disk form, uint8 (n, inode size)."""
     heads = np.empty((len(rows), 2), "<u4")
     heads[:, 0], heads[:, 1] = numbers, _field(rows, _GENERATION, 4)
-    stored = _field(rows, _CHECKSUM_LO, 2).astype(np.int64)
-    wide = np.zeros(len(rows), bool)
-    low, high = (slice(at, at + 2) for at in (_CHECKSUM_LO, _CHECKSUM_HI))
-    if rows.shape[1] >= GOOD_OLD_SIZE + INODE_EXTRA.size:
-        wide = _field(rows, GOOD_OLD_SIZE, 2) >= 4
-        stored += _field(rows, _CHECKSUM_HI, 2).astype(np.int64) * wide << 16
-    heads = heads.view(np.uint8)
+    heads, wide = heads.view(np.uint8), _has_wide_checksum(rows)
+    stored = _field(rows, CHECKSUM_LOW.start, 2).astype(np.int64)
+    if wide.any():
+        stored += _field(rows, CHECKSUM_HIGH.start, 2).astype(np.int64) * wide << 16
     if wide.all():
-        return crc32c_fits(superblock.seed, rows, stored, (low, high), heads)
+        return crc32c_fits(superblock.seed, rows, stored, _HALVES, heads)
     fine = np.zeros(len(rows), bool)
-    fine[wide] = crc32c_fits(superblock.seed, rows[wide], stored[wide], (low, high), heads[wide])
+    fine[wide] = crc32c_fits(superblock.seed, rows[wide], stored[wide], _HALVES, heads[wide])
     rows, seeds = rows[~wide], crc32c_rows(superblock.seed, heads[~wide]).astype(np.int64)
-    rows[:, low] = 0
+    rows[:, CHECKSUM_LOW] = 0
     fine[~wide] = crc32c_each(seeds, rows) & 0xFFFF == stored[~wide]
     return fine
 
 
-def signed_inodes(rows: Any, numbers: Any, superblock: Superblock, right: Any) -> Any:
+def signed_inodes(rows: Bytes2D, numbers: Int64s, superblock: Superblock, right: Bools) -> Bytes2D:
     """Inodes with new checksums, correct or incorrect as requested.
 
     Args:
@@ -504,22 +499,25 @@ def signed_inodes(rows: Any, numbers: Any, superblock: Superblock, right: Any) -
         superblock: has the seed.
         right: bool (n,), True where the new checksum must be correct.
     """
-    rows = rows.copy()
-    wide = np.zeros(len(rows), bool)
-    rows[:, _CHECKSUM_LO : _CHECKSUM_LO + 2] = 0
-    if rows.shape[1] >= GOOD_OLD_SIZE + INODE_EXTRA.size:
-        wide = _field(rows, GOOD_OLD_SIZE, 2) >= 4
-        rows[wide, _CHECKSUM_HI : _CHECKSUM_HI + 2] = 0
-    generations = _field(rows, _GENERATION, 4).astype(np.int64)
-    seeds = inode_seeds(superblock, numbers, generations).astype(np.int64)
-    values = crc32c_each(seeds, rows) ^ np.where(right, 0, ONES)
+    rows, wide = rows.copy(), _has_wide_checksum(rows)
+    rows[:, CHECKSUM_LOW] = 0
+    rows[wide, CHECKSUM_HIGH] = 0
+    seeds = inode_seeds(superblock, numbers, _field(rows, _GENERATION, 4).astype(np.int64))
+    values = crc32c_each(seeds.astype(np.int64), rows) ^ np.where(right, 0, ONES)
     parts = values.astype("<u4").view(np.uint8).reshape(-1, 4)
-    rows[:, _CHECKSUM_LO : _CHECKSUM_LO + 2] = parts[:, :2]
+    rows[:, CHECKSUM_LOW] = parts[:, :2]
     if wide.any():
-        rows[wide, _CHECKSUM_HI : _CHECKSUM_HI + 2] = parts[wide, 2:]
+        rows[wide, CHECKSUM_HIGH] = parts[wide, 2:]
     return rows
 
 
-def _field(rows: Any, offset: int, size: int) -> Any:
+def _has_wide_checksum(rows: Bytes2D) -> Bools:
+    """True where an inode has room for a checksum of 32 bits."""
+    if rows.shape[1] < GOOD_OLD_SIZE + INODE_EXTRA.size:
+        return np.zeros(len(rows), bool)
+    return _field(rows, GOOD_OLD_SIZE, 2) >= 4
+
+
+def _field(rows: Bytes2D, offset: int, size: int) -> UInt32s:
     """An unsigned field of each row, at a multiple of its size."""
     return rows.view(f"<u{size}")[:, offset // size]

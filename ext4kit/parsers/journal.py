@@ -4,18 +4,19 @@ All values of the log are big-endian. Source: kernel Documentation/filesystems/e
 include/linux/jbd2.h; the ranges of checksums are from fs/jbd2/commit.c and fs/jbd2/recovery.c.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Int64s
-from ext4kit.parsers.checksums import ONES, crc32_big_endian, crc32c, crc32c_each, crc32c_rows
-from ext4kit.parsers.layout import Buffer, Layout, stored_values
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s, UInt32s
+from ext4kit.parsers.checksums import ONES, crc32c, crc32c_each, crc32c_rows
+from ext4kit.parsers.layout import Buffer, Layout, Structures, stored_values
 from ext4kit.parsers.words import Array, Bytes, Int8ub, Int16ub, Int32ub, Int64ub, Struct
-from ext4kit.units import join, widen
+from ext4kit.units import Integers, join, widen
 
 MAGIC = 0xC03B3998
 MAGIC_BYTES = MAGIC.to_bytes(4, "big")
@@ -275,8 +276,7 @@ class JournalSuperblock:
         """
         raw = SUPERBLOCK.first(data, offset)
         body = bytearray(bytes(data)[offset : offset + SUPERBLOCK.size])
-        hole = SUPERBLOCK.offset_of("s_checksum")
-        body[hole : hole + 4] = bytes(4)
+        body[SUPERBLOCK.span("s_checksum")] = bytes(4)
         features = JournalFeatures()
         if raw.s_header.h_blocktype == BlockType.SUPERBLOCK_V2:  # version 1 ends before them
             features = JournalFeatures(
@@ -355,7 +355,7 @@ class TagColumns(Table):
     checksum: Int64s
 
 
-def read_tags(rows: Any, features: JournalFeatures, older: Any = None) -> TagColumns:
+def read_tags(rows: Bytes2D, features: JournalFeatures, older: Bools | None = None) -> TagColumns:
     """All tags of many descriptor blocks, one tag of each block per step.
 
     The tags of a block end at the LAST flag or where no complete tag fits before the tail. A step
@@ -389,7 +389,7 @@ def read_tags(rows: Any, features: JournalFeatures, older: Any = None) -> TagCol
     return found.take(np.argsort(found.descriptor, kind="stable"))
 
 
-def _are_filled(rows: Any, features: JournalFeatures) -> Any:
+def _are_filled(rows: Bytes2D, features: JournalFeatures) -> Bools:
     """True where a block has a last tag, and zeros behind it up to the tail.
 
     Source: kernel fs/jbd2/journal.c, `jbd2_journal_get_descriptor_buffer`, which clears the block.
@@ -402,25 +402,26 @@ def _are_filled(rows: Any, features: JournalFeatures) -> Any:
     last = np.zeros(len(rows), bool)
     last[tags.descriptor[tags.flags & TagFlags.LAST != 0]] = True
     behind = (rows != 0) & (np.arange(rows.shape[1]) >= used[:, None])
-    return last & ~behind[:, :end].any(axis=1)
+    filled: Bools = last & ~behind[:, :end].any(axis=1)
+    return filled
 
 
-def _tags_of(rows: Any, features: JournalFeatures) -> TagColumns:
+def _tags_of(rows: Bytes2D, features: JournalFeatures) -> TagColumns:
     """The tags of blocks that were written with these features."""
-    regular, parts = _regular_tags(rows, features)
+    regular, tags = _regular_tags(rows, features)
     irregular = np.flatnonzero(~regular)
+    if not len(irregular):
+        return tags
     stepped = _stepped_tags(rows[irregular], features)
-    parts.append((irregular[stepped[0]], *stepped[1:]))
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    order = np.argsort(columns[0], kind="stable")
-    return TagColumns(*(column[order] for column in columns))
+    found = TagColumns.concat([tags, replace(stepped, descriptor=irregular[stepped.descriptor])])
+    return found.take(np.argsort(found.descriptor, kind="stable"))
 
 
-def _regular_tags(rows: Any, features: JournalFeatures) -> tuple[Any, list[tuple[Any, ...]]]:
+def _regular_tags(rows: Bytes2D, features: JournalFeatures) -> tuple[Bools, TagColumns]:
     """Tags of the blocks in the kernel's form: a UUID follows only the first tag.
 
     Returns:
-        (bool per block, True where it has that form; the columns of TagColumns).
+        (bool per block, True where it has that form; the tags of these blocks).
     """
     layout, size = _tag_layout(features), tag_bytes(features)
     start = HEADER.size + size + UUID_BYTES
@@ -436,43 +437,35 @@ def _regular_tags(rows: Any, features: JournalFeatures) -> tuple[Any, list[tuple
     alone = flags & TagFlags.SAME_UUID != 0
     regular = ~alone[:, 0] & (alone[:, 1:] | ~wanted[:, 1:]).all(axis=1)
     row, ordinal = np.nonzero(wanted & regular[:, None])
-    return regular, [_tag_columns(row, ordinal, tags[row, ordinal], features)]
+    return regular, _tag_columns(row, ordinal, tags[row, ordinal], features)
 
 
-def _stepped_tags(rows: Any, features: JournalFeatures) -> tuple[Any, ...]:
-    """Tags of blocks with UUIDs anywhere, as the columns of TagColumns."""
-    size = tag_bytes(features)
+def _stepped_tags(rows: Bytes2D, features: JournalFeatures) -> TagColumns:
+    """Tags of blocks with UUIDs anywhere, by ordinal."""
+    layout, size = _tag_layout(features), tag_bytes(features)
     limit = rows.shape[1] - features.tail_bytes - size
     active = np.arange(len(rows))
     cursor = np.full(len(rows), HEADER.size)
-    steps: list[tuple[Any, ...]] = [_tag_step(rows, active[:0], cursor, 0, features)]
-    while (active := active[cursor[active] <= limit]).size:
-        steps.append(_tag_step(rows, active, cursor, len(steps) - 1, features))
-        flags = steps[-1][3]
-        cursor[active] += size + np.where(flags & TagFlags.SAME_UUID, 0, UUID_BYTES)
-        active = active[flags & TagFlags.LAST == 0]
-    return tuple(np.concatenate(column) for column in zip(*steps, strict=True))
+    steps: list[TagColumns] = []
+    while len(active := active[cursor[active] <= limit]):
+        raw = layout.at(rows, active, cursor[active])
+        step = _tag_columns(active, np.full(len(active), len(steps)), raw, features)
+        steps.append(step)
+        cursor[active] += size + np.where(step.flags & TagFlags.SAME_UUID, 0, UUID_BYTES)
+        active = active[step.flags & TagFlags.LAST == 0]
+    return TagColumns.concat(steps)
 
 
-def _tag_step(
-    rows: Any, active: Any, cursor: Any, ordinal: int, features: JournalFeatures
-) -> tuple[Any, ...]:
-    """One tag of each active block, as the columns of TagColumns."""
-    layout = _tag_layout(features)
-    places = cursor[active][:, None] + np.arange(layout.size)
-    raw = layout.columns(rows[active[:, None], places])
-    return _tag_columns(active, np.full(len(active), ordinal), raw, features)
-
-
-def _tag_columns(row: Any, ordinal: Any, raw: Any, features: JournalFeatures) -> tuple[Any, ...]:
-    """Raw tags as the columns of TagColumns."""
+def _tag_columns(
+    row: Rows, ordinal: Int64s, raw: Structures, features: JournalFeatures
+) -> TagColumns:
     block = widen(raw["t_blocknr"])
     if JournalIncompat.BIT64 in features:
         block = join(raw["t_blocknr_high"], raw["t_blocknr"], 32)
     checksum = widen(raw["t_checksum"])
     if not features.has_block_checksums:
         checksum = np.zeros_like(checksum)
-    return row, ordinal, block, widen(raw["t_flags"]), checksum
+    return TagColumns(row, ordinal, block, widen(raw["t_flags"]), checksum)
 
 
 def _tag_layout(features: JournalFeatures) -> Layout:
@@ -490,12 +483,12 @@ class RevokeColumns:
             read).
     """
 
-    row: Any
-    block: Any
-    overflow: Any
+    row: Rows
+    block: Int64s
+    overflow: Bools
 
 
-def read_revokes(rows: Any, features: JournalFeatures) -> RevokeColumns:
+def read_revokes(rows: Bytes2D, features: JournalFeatures) -> RevokeColumns:
     """All records of many revoke blocks.
 
     Source: kernel fs/jbd2/recovery.c, `scan_revoke_records`: a count that exceeds the block is an
@@ -517,7 +510,7 @@ def read_revokes(rows: Any, features: JournalFeatures) -> RevokeColumns:
     return RevokeColumns(np.nonzero(wanted)[0], records[wanted].astype(np.int64), overflow)
 
 
-def blocks_checksums(seed: int, rows: Any, hole: int) -> Any:
+def blocks_checksums(seed: int, rows: Bytes2D, hole: int) -> Int64s:
     """crc32c of many log blocks, computed with zeros in the four bytes at `hole`.
 
     Args:
@@ -538,12 +531,12 @@ def tail_offset(block_size: int) -> int:
     return block_size - TAIL.size
 
 
-def stored_checksums(rows: Any, offset: int) -> Any:
+def stored_checksums(rows: Bytes2D, offset: int) -> Int64s:
     """The big-endian u32 at `offset` of each row, int64."""
     return widen(TAIL.columns(rows, offset)["t_checksum"])
 
 
-def copy_seeds(seed: int, sequences: Any) -> Any:
+def copy_seeds(seed: int, sequences: Int64s) -> UInt32s:
     """Checksum seeds (crc32c registers) of logged copies, one per transaction id.
 
     Source: kernel fs/jbd2/commit.c, `jbd2_block_tag_csum_set`.
@@ -552,7 +545,9 @@ def copy_seeds(seed: int, sequences: Any) -> Any:
     return crc32c_rows(seed, numbers)
 
 
-def copies_checksums(seeds: Any, rows: Any, features: JournalFeatures) -> Any:
+def copies_checksums(
+    seeds: Integers, rows: Bytes2D | Iterator[UInt8s], features: JournalFeatures
+) -> Int64s:
     """Checksums of logged copies in the width of their tags (v2: the low 16 bits).
 
     Args:
@@ -563,11 +558,3 @@ def copies_checksums(seeds: Any, rows: Any, features: JournalFeatures) -> Any:
     """
     values = crc32c_each(widen(seeds), rows)
     return values if features.checksum_version == 3 else values & 0xFFFF
-
-
-def transaction_checksum(register: int, data: Buffer) -> int:
-    """Checksum v1: crc32_be over a transaction's descriptors and copies in log order.
-
-    Starts at `ONES`. Source: kernel fs/jbd2/commit.c, `jbd2_checksum_data`.
-    """
-    return crc32_big_endian(register, data)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ext4kit.arrays.types import Bytes2D
+from ext4kit.arrays.types import Bytes2D, Int64s, Rows
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.words import Word
 from ext4kit.units import join
@@ -49,9 +49,14 @@ class Layout:
 
     def offset_of(self, field: str) -> int:
         """Byte offset of a field within the structure."""
+        return self.span(field).start
+
+    def span(self, field: str, base: int = 0) -> slice[int, int, None]:
+        """The bytes of a field, if the structure begins at byte `base`."""
         fields = self.dtype.fields
         assert fields is not None
-        return fields[field][1]
+        dtype, offset = fields[field][:2]
+        return slice(base + offset, base + offset + dtype.itemsize)
 
     def parse(self, data: Buffer, offset: int = 0) -> Any:
         """Read one structure with construct.
@@ -104,6 +109,10 @@ class Layout:
         if piece.strides[1] != 1:
             piece = np.ascontiguousarray(piece)
         return piece.view(self.dtype)[:, 0]
+
+    def at(self, rows: Bytes2D, row: Rows, offset: Int64s) -> Structures:
+        """Read one structure from each of the rows `row`, at `offset` of that row."""
+        return self.columns(rows[row[:, None], offset[:, None] + np.arange(self.size)])
 
 
 class Text(str):

@@ -6,8 +6,9 @@ Source: docs/interop/qcow2.txt of QEMU.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError, UnsupportedError
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Bytes, Int8ub, Int32ub, Int64ub, Struct
@@ -45,6 +46,7 @@ COMPRESSED = 1 << 62
 ZERO = 1
 OFFSET = 0x00FFFFFFFFFFFE00
 SUBCLUSTERS = 32
+Entry = TypeVar("Entry", int, Int64s)
 
 _DATA_FILE, _EXTENDED = 1 << 2, 1 << 4
 _KNOWN = 0b11011  # dirty, corrupt, compression type, extended L2 entries
@@ -124,7 +126,7 @@ def parse_header(data: Buffer) -> Qcow2Header:
     )
 
 
-def compressed_place(entry: Any, cluster_bits: int) -> tuple[Any, Any]:
+def compressed_place(entry: Entry, cluster_bits: int) -> tuple[Entry, Entry]:
     """(byte offset in the file, maximum of bytes) of a compressed cluster, or of many."""
     shift = 62 - (cluster_bits - 8)
     offset = entry & ((1 << shift) - 1)

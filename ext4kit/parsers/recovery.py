@@ -6,12 +6,10 @@ Source: kernel fs/ext4/super.c, `ext4_load_journal`, `ext4_clear_journal_err`; f
 
 from __future__ import annotations
 
-from typing import Literal
-
 from ext4kit.parsers import journal, superblock
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Incompat
-from ext4kit.parsers.layout import Buffer, Layout
+from ext4kit.parsers.layout import Buffer
 
 VALID, ERRORS = 0x1, 0x2  # s_state: cleanly unmounted; errors were found
 
@@ -30,14 +28,13 @@ def recovered_superblock(
     layout, body = superblock.SUPERBLOCK, bytearray(bytes(after))
     start, end = layout.offset_of("s_error_count"), layout.offset_of("s_mount_opts")
     body[start:end] = bytes(before)[start:end]
-    incompat = _get(layout, body, "s_feature_incompat") & ~int(Incompat.NEEDS_RECOVERY)
-    _put(layout, body, "s_feature_incompat", incompat)
-    state = _get(layout, body, "s_state")
-    state |= _get(layout, bytes(before), "s_state") & ERRORS
-    state |= ERRORS if errors else 0
-    _put(layout, body, "s_state", state & ~VALID if failed else state)
+    fields = layout.table(body, 1)  # a view: what is written to it changes the bytes
+    fields["s_feature_incompat"] &= ~int(Incompat.NEEDS_RECOVERY) & 0xFFFFFFFF
+    fields["s_state"] |= layout.table(before, 1)["s_state"] & ERRORS
+    fields["s_state"] |= ERRORS if errors else 0
+    fields["s_state"] &= ~VALID & 0xFFFF if failed else 0xFFFF
     if superblock.Superblock.parse(body).has_metadata_checksums:
-        _put(layout, body, "s_checksum", crc32c(ONES, body[: layout.size - 4]))
+        fields["s_checksum"] = crc32c(ONES, body[: layout.size - 4])
     return bytes(body)
 
 
@@ -48,30 +45,12 @@ def emptied_journal_superblock(data: Buffer, sequence: int | None) -> bytes:
         data: its 1,024 bytes.
         sequence: stored tid of the next transaction; None keeps the present value.
     """
-    layout, body = journal.SUPERBLOCK, bytearray(bytes(data))
+    body = bytearray(bytes(data))
+    fields = journal.SUPERBLOCK.table(body, 1)
     if sequence is not None:
-        _put(layout, body, "s_sequence", sequence % (1 << 32))
-    _put(layout, body, "s_start", 0)
-    _put(layout, body, "s_errno", 0)
+        fields["s_sequence"] = sequence % (1 << 32)
+    fields["s_start"] = fields["s_errno"] = 0
     found = journal.JournalSuperblock.parse(body)
     if found.features.has_block_checksums:
-        _put(layout, body, "s_checksum", found.computed_checksum)
+        fields["s_checksum"] = found.computed_checksum
     return bytes(body)
-
-
-def _order(layout: Layout) -> Literal["big", "little"]:
-    return "big" if layout is journal.SUPERBLOCK else "little"
-
-
-def _span(layout: Layout, field: str) -> slice:
-    start = layout.offset_of(field)
-    return slice(start, start + layout.dtype[field].itemsize)
-
-
-def _get(layout: Layout, body: bytes | bytearray, field: str) -> int:
-    return int.from_bytes(body[_span(layout, field)], _order(layout))
-
-
-def _put(layout: Layout, body: bytearray, field: str, value: int) -> None:
-    place = _span(layout, field)
-    body[place] = value.to_bytes(place.stop - place.start, _order(layout))

@@ -10,19 +10,23 @@ inodes 2**-32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt8s
 from ext4kit.parsers.checksums import ONES, crc32c_each
 from ext4kit.parsers.features import Incompat, RoCompat
+from ext4kit.parsers.layout import Structures
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET
 from ext4kit.units import join, widen
 
 SECTOR = 512
 _MAGIC_WORD = SUPERBLOCK.offset_of("s_magic") // 2
+_IDENTITY = [
+    SUPERBLOCK.span(name)
+    for name in ("s_uuid", "s_first_data_block", "s_log_block_size", "s_blocks_per_group")
+]
 _LARGEST_LOG = 6  # blocks of 64 KiB
 _LARGEST = 1 << 62  # bytes of a file system; keeps all sums within int64
 
@@ -50,7 +54,7 @@ class SuperblockCopies(Table):
     is_old: Bools
 
 
-def superblocks_in(data: Any, place: int, length: int) -> SuperblockCopies:
+def superblocks_in(data: UInt8s, place: int, length: int) -> SuperblockCopies:
     """The superblock copies that begin at a sector of a byte range.
 
     Args:
@@ -68,10 +72,12 @@ def superblocks_in(data: Any, place: int, length: int) -> SuperblockCopies:
     return _copies(sector[found] * SECTOR + place, raw[found], rows[found])
 
 
-def _plausible(raw: Any) -> Any:
+def _plausible(raw: Structures) -> Bools:
     """True where the fields are consistent, with the rules that `judge` has for one superblock."""
     old = raw["s_rev_level"] == 0
-    size, ratio = _block_size(raw), _cluster_ratio(raw)
+    by_clusters = widen(raw["s_feature_ro_compat"]) & int(RoCompat.BIGALLOC) != 0
+    more = widen(raw["s_log_cluster_size"]) - widen(raw["s_log_block_size"])
+    size, ratio = _block_size(raw), 1 << np.where(by_clusters, np.clip(more, 0, 22), 0)
     blocks, per_group = _blocks_count(raw), widen(raw["s_blocks_per_group"])
     inodes, inodes_each = widen(raw["s_inodes_count"]), widen(raw["s_inodes_per_group"])
     inode_size = np.where(old, 128, widen(raw["s_inode_size"]))
@@ -88,17 +94,11 @@ def _plausible(raw: Any) -> Any:
     return fits & (widen(raw["s_block_group_nr"]) < groups)
 
 
-def _block_size(raw: Any) -> Any:
+def _block_size(raw: Structures) -> Int64s:
     return 1024 << np.minimum(widen(raw["s_log_block_size"]), _LARGEST_LOG)
 
 
-def _cluster_ratio(raw: Any) -> Any:
-    by_clusters = widen(raw["s_feature_ro_compat"]) & int(RoCompat.BIGALLOC) != 0
-    more = widen(raw["s_log_cluster_size"]) - widen(raw["s_log_block_size"])
-    return 1 << np.where(by_clusters, np.clip(more, 0, 22), 0)
-
-
-def _blocks_count(raw: Any) -> Any:
+def _blocks_count(raw: Structures) -> Int64s:
     """Number of blocks, limited to the largest int64."""
     wide = widen(raw["s_feature_incompat"]) & int(Incompat.BIT64) != 0
     upper = widen(raw["s_blocks_count_hi"]) * wide
@@ -106,11 +106,11 @@ def _blocks_count(raw: Any) -> Any:
     return np.where(upper < 1 << 31, count, (1 << 63) - 1)
 
 
-def _copies(place: Any, raw: Any, rows: Any) -> SuperblockCopies:
+def _copies(place: Int64s, raw: Structures, rows: Bytes2D) -> SuperblockCopies:
     group, old = widen(raw["s_block_group_nr"]), raw["s_rev_level"] == 0
     first = widen(raw["s_first_data_block"]) + group * widen(raw["s_blocks_per_group"])
     before = np.where(group == 0, SUPERBLOCK_OFFSET, first * _block_size(raw))
-    parts = [rows[:, at : at + length] for at, length in _IDENTITY]
+    parts = [rows[:, span] for span in _IDENTITY]
     computed = crc32c_each(np.full(len(rows), ONES), rows[:, : SUPERBLOCK.size - 4].copy())
     plain = widen(raw["s_feature_ro_compat"]) & int(RoCompat.METADATA_CSUM) == 0
     return SuperblockCopies(
@@ -122,14 +122,3 @@ def _copies(place: Any, raw: Any, rows: Any) -> SuperblockCopies:
         plain | (computed == widen(raw["s_checksum"])),
         old,
     )
-
-
-_IDENTITY = tuple(
-    (SUPERBLOCK.offset_of(name), length)
-    for name, length in (
-        ("s_uuid", 16),
-        ("s_first_data_block", 4),
-        ("s_log_block_size", 4),
-        ("s_blocks_per_group", 4),
-    )
-)

@@ -5,10 +5,9 @@ Source: kernel Documentation/filesystems/ext4/inodes.rst, directory.rst and ifor
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.parsers.checksums import crc32c_back, crc32c_each, crc32c_seeds
 from ext4kit.parsers.directory import DIRENT_TAIL, TAIL_FILE_TYPE, record_length
 from ext4kit.parsers.extents import (
@@ -20,20 +19,26 @@ from ext4kit.parsers.extents import (
     parse_extents,
     parse_headers,
 )
-from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, KINDS, InodeFlags
+from ext4kit.parsers.inode import (
+    CHECKSUM_HIGH,
+    CHECKSUM_LOW,
+    GOOD_OLD_SIZE,
+    INODE,
+    INODE_EXTRA,
+    KINDS,
+    InodeFlags,
+)
 from ext4kit.parsers.layout import Buffer
 from ext4kit.units import join, widen
 
 EARLIEST = 315_532_800  # 1980: `ctime` is from the system clock, which is set to a later time
 _KNOWN_FLAGS = sum(int(flag) for flag in InodeFlags) | 0x700 | 0x1C000000 | 0x400000
 _I_BLOCK = INODE.offset_of("i_block")
-_CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
-_CHECKSUM_HI = GOOD_OLD_SIZE + INODE_EXTRA.offset_of("i_checksum_hi")
 _DOT = (b"\x0c\x00\x01\x02.\0\0\0", b"\x0c\x00\x01\x00.\0\0\0")  # rec_len 12, `.`; typed or not
 _TAIL = bytes((0, 0, 0, 0, DIRENT_TAIL.size, 0, 0, TAIL_FILE_TYPE))
 
 
-def plausible_inodes(slots: Any) -> Any:
+def plausible_inodes(slots: Bytes2D) -> Rows:
     """Rows (int64) that are plausible as an inode in use.
 
     Args:
@@ -50,18 +55,16 @@ def plausible_inodes(slots: Any) -> Any:
     fits &= (widen(some["i_ctime"]) & 0xFFFFFFFF) >= EARLIEST
     fits &= flags & ~_KNOWN_FLAGS == 0
     row, some, flags = row[fits], some[fits], flags[fits]
-    return row[_maps_fit(some, flags)]
+    roots = HEADER.columns(np.ascontiguousarray(some["i_block"]))
+    is_root = (roots["eh_magic"] == MAGIC) & (roots["eh_max"] == 4) & (roots["eh_entries"] <= 4)
+    is_root &= roots["eh_depth"] <= MAX_DEPTH
+    found: Rows = row[is_root | (flags & int(InodeFlags.EXTENTS) == 0)]
+    return found
 
 
-def _maps_fit(raw: Any, flags: Any) -> Any:
-    """True where `i_block` is a valid extent root, or the flags do not require one."""
-    by_extents = flags & int(InodeFlags.EXTENTS) != 0
-    roots = HEADER.columns(np.ascontiguousarray(raw["i_block"]))
-    fits = (roots["eh_magic"] == MAGIC) & (roots["eh_max"] == 4) & (roots["eh_entries"] <= 4)
-    return ~by_extents | fits & (roots["eh_depth"] <= MAX_DEPTH)
-
-
-def first_blocks(slots: Any, rows: Any, kind: int, least: int = 0) -> tuple[Any, Any, Any]:
+def first_blocks(
+    slots: Bytes2D, rows: Rows, kind: int, least: int = 0
+) -> tuple[Rows, Int64s, Int64s]:
     """(row, first block, generation) of the inodes of a type whose first block is in `i_block`.
 
     Args:
@@ -95,7 +98,7 @@ def inline_extents(inode: Buffer) -> list[tuple[int, int]]:
     return list(zip(physical.tolist(), length.tolist(), strict=True))
 
 
-def find_dot_entries(units: Any) -> tuple[Any, Any, Any, bool]:
+def find_dot_entries(units: Bytes2D) -> tuple[Rows, Int64s, Int64s, bool]:
     """The first blocks of directories, by their entries `.` and `..`.
 
     Args:
@@ -115,13 +118,13 @@ def find_dot_entries(units: Any) -> tuple[Any, Any, Any, bool]:
     return row, words[:, 0], words[:, 3], bool(typed[row].any())
 
 
-def find_dirblock_tails(units: Any) -> Any:
+def find_dirblock_tails(units: Bytes2D) -> Rows:
     """Rows of the units that end in the tail of a directory block."""
     ends = np.ascontiguousarray(units[:, -DIRENT_TAIL.size : -4]).view("<u8")[:, 0]
     return np.flatnonzero(ends == int.from_bytes(_TAIL, "little"))
 
 
-def inode_marks(rows: Any) -> tuple[Any, Any]:
+def inode_marks(rows: Bytes2D) -> tuple[Int64s, Bools]:
     """Inode number ^ seed of the file system, from the checksum of each inode.
 
     A register is linear in its start. Therefore the checksum gives the four bytes of the number
@@ -141,12 +144,11 @@ def inode_marks(rows: Any) -> tuple[Any, Any]:
     whole = (widen(extra["i_extra_isize"]) >= 4) & (extra["i_extra_isize"] <= size - GOOD_OLD_SIZE)
     stored = join(extra["i_checksum_hi"], base["i_checksum_lo"], 16)
     blank = rows.copy()
-    for hole in (_CHECKSUM_LO, _CHECKSUM_HI):
-        blank[:, hole : hole + 2] = 0
-    return _residues(crc32c_seeds(stored, blank, size), widen(base["i_generation"])), whole
+    blank[:, CHECKSUM_LOW] = blank[:, CHECKSUM_HIGH] = 0
+    return checksum_residues(crc32c_seeds(stored, blank, size), widen(base["i_generation"])), whole
 
 
-def directory_inode_seeds(blocks: Any) -> Any:
+def directory_inode_seeds(blocks: Bytes2D) -> Int64s:
     """Checksum seeds of the owners (from number and generation), from tails of directory blocks.
 
     Args:
@@ -157,28 +159,24 @@ def directory_inode_seeds(blocks: Any) -> Any:
     return crc32c_seeds(stored, body, body.shape[1])
 
 
-def directory_checksum_residues(registers: Any, generations: Any) -> Any:
-    """As `inode_marks`, from `directory_inode_seeds` and the generation of each owner."""
-    return _residues(registers, generations)
-
-
-def _residues(registers: Any, generations: Any) -> Any:
+def checksum_residues(registers: Int64s, generations: Int64s) -> Int64s:
     """Inode number ^ seed of the file system, from an inode's checksum seed and generation."""
-    generations = np.ascontiguousarray(generations.astype("<u4")).view(np.uint8).reshape(-1, 4)
-    alone = crc32c_each(np.zeros(len(registers), np.int64), generations)
-    return crc32c_back(crc32c_back(registers ^ alone, 4), 4)
+    bodies = np.ascontiguousarray(generations.astype("<u4")).view(np.uint8).reshape(-1, 4)
+    alone = crc32c_each(np.zeros(len(registers), np.int64), bodies)
+    return crc32c_back(registers ^ alone, 8)
 
 
-def is_index_block(blocks: Any) -> Any:
+def is_index_block(blocks: Bytes2D) -> Bools:
     """True for an htree root or node, which lists no entries except `.` and `..`."""
     size = blocks.shape[1]
     words = np.ascontiguousarray(blocks[:, :20]).view("<u2").astype(np.int64)
-    inner = (words[:, 0] | words[:, 1]) == 0
-    inner &= record_length(words[:, 2], size) == size
-    return inner | (record_length(words[:, 8], size) == size - words[:, 2])
+    found: Bools = (words[:, 0] | words[:, 1]) == 0
+    found &= record_length(words[:, 2], size) == size
+    found |= record_length(words[:, 8], size) == size - words[:, 2]
+    return found
 
 
-def node_checksums_ok(blocks: Any, seeds: Any) -> Any:
+def node_checksums_ok(blocks: Bytes2D, seeds: Int64s) -> Bools:
     """True where the checksum of an extent tree block matches the seed of its owner.
 
     Args:

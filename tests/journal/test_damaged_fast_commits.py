@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ext4kit.audit import fast_commits
-from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TagKind, checksum
+from ext4kit.parsers.checksums import crc32c
+from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TagKind
 
 SIZE, TID = 4096, 7
 TAIL_AT = 300  # in the second block
@@ -25,7 +26,7 @@ def fast_commit(middle: bytes) -> bytearray:
     tail = SIZE + TAIL_AT
     struct.pack_into("<HHI", data, tail, TagKind.TAIL, SIZE - 4 - TAIL_AT, TID)
     end = tail + CHECKED_IN_TAIL
-    struct.pack_into("<I", data, end, checksum(0, bytes(data[:end])))
+    struct.pack_into("<I", data, end, crc32c(0, bytes(data[:end])))
     return data
 
 

@@ -17,7 +17,8 @@ import pytest
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
 from ext4kit.journal.fast_commits.scan import scan_fast_commits
-from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TagKind, checksum
+from ext4kit.parsers.checksums import crc32c
+from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TagKind
 from sample_images.recipes import machine
 from tests.cases import MISSING, records, unpack
 from tests.conftest import Cli
@@ -317,7 +318,7 @@ def _spoil(block: bytearray, found: Any, first: int, end: int, chance: random.Ra
         at = int(tags.offset[tag]) + TAG.size + chance.randrange(int(tags.length[tag]))
         block[at] = chance.choice((0, 0xFF, chance.randrange(256)))
     tail = int(tags.offset[end - 1]) + CHECKED_IN_TAIL
-    struct.pack_into("<I", block, tail, checksum(0, bytes(block[int(tags.offset[first]) : tail])))
+    struct.pack_into("<I", block, tail, crc32c(0, bytes(block[int(tags.offset[first]) : tail])))
 
 
 # --- what stands on it ----------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.journal.log import Log
+from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.fast_commit import (
     CHECKED_IN_TAIL,
     SUPPORTED_FEATURES,
@@ -23,7 +24,6 @@ from ext4kit.parsers.fast_commit import (
     InodeValue,
     RangeValue,
     TagKind,
-    checksum,
     parse_value,
     read_heads,
     read_tags,
@@ -225,7 +225,7 @@ def _checksum(log: Log, positions: Int64s, tags: FastCommitTags, first: int, tai
         last = first + end - 1
         size = CHECKED_IN_TAIL if last == tail else TAG.size + int(tags.length[last])
         piece = block[int(tags.offset[first + start]) : int(tags.offset[last]) + size]
-        register = checksum(register, piece.tobytes())
+        register = crc32c(register, piece.tobytes())
     return register
 
 
