@@ -15,22 +15,12 @@ from ext4kit.parsers.words import Int16ul, Int32ul, Struct
 
 ACL_HEADER = Layout("acl header", Struct("a_version" / Int32ul))
 
-ACL_ENTRY_SHORT = Layout(
-    "short acl entry",
-    Struct(
-        "e_tag" / Int16ul,  # TAG_NAMES
-        "e_perm" / Int16ul,  # read 4, write 2, execute 1
-    ),
+_SHORT = (
+    "e_tag" / Int16ul,  # TAG_NAMES
+    "e_perm" / Int16ul,  # read 4, write 2, execute 1
 )
-
-ACL_ENTRY = Layout(
-    "acl entry",
-    Struct(
-        "e_tag" / Int16ul,
-        "e_perm" / Int16ul,
-        "e_id" / Int32ul,  # uid or gid of a named user or group
-    ),
-)
+ACL_ENTRY_SHORT = Layout("short acl entry", Struct(*_SHORT))
+ACL_ENTRY = Layout("acl entry", Struct(*_SHORT, "e_id" / Int32ul))  # of a named user or group
 
 DISK_VERSION = 1
 XATTR_VERSION = 2
@@ -56,14 +46,6 @@ class AclEntry:
     permissions: int
     id: int | None = None
 
-    def as_text(self) -> str:
-        """The entry in the form of `getfacl --numeric`, for example `user:1000:rw-`."""
-        letters = "".join(
-            letter if self.permissions & bit else "-"
-            for letter, bit in (("r", 4), ("w", 2), ("x", 1))
-        )
-        return f"{TAG_NAMES[self.tag]}:{'' if self.id is None else self.id}:{letters}"
-
 
 def parse_acl(value: Buffer) -> list[AclEntry]:
     """The entries of an attribute value in ext4's on-disk form.
@@ -77,39 +59,34 @@ def parse_acl(value: Buffer) -> list[AclEntry]:
     entries = []
     offset, size = ACL_HEADER.size, memoryview(value).nbytes
     while offset < size:
-        entry, length = _entry_at(value, offset)
-        entries.append(entry)
-        offset += length
+        raw = ACL_ENTRY_SHORT.parse(value, offset)
+        if raw.e_tag not in TAG_NAMES:
+            raise CorruptError(ACL_ENTRY_SHORT.name, offset, f"unknown tag {raw.e_tag:#06x}")
+        is_named = raw.e_tag in NAMED
+        number = ACL_ENTRY.parse(value, offset).e_id if is_named else None
+        entries.append(AclEntry(raw.e_tag, raw.e_perm, number))
+        offset += ACL_ENTRY.size if is_named else ACL_ENTRY_SHORT.size
     return entries
-
-
-def _entry_at(value: Buffer, offset: int) -> tuple[AclEntry, int]:
-    short = ACL_ENTRY_SHORT.parse(value, offset)
-    if short.e_tag not in TAG_NAMES:
-        raise CorruptError(ACL_ENTRY_SHORT.name, offset, f"unknown tag {short.e_tag:#06x}")
-    if short.e_tag not in NAMED:
-        return AclEntry(short.e_tag, short.e_perm), ACL_ENTRY_SHORT.size
-    full = ACL_ENTRY.parse(value, offset)
-    return AclEntry(full.e_tag, full.e_perm, full.e_id), ACL_ENTRY.size
 
 
 def acl_to_xattr(entries: list[AclEntry]) -> bytes:
     """The bytes that `getxattr("system.posix_acl_access")` returns for these entries."""
-    return ACL_HEADER.build({"a_version": XATTR_VERSION}) + b"".join(
-        ACL_ENTRY.build(
-            {
-                "e_tag": entry.tag,
-                "e_perm": entry.permissions,
-                "e_id": UNDEFINED_ID if entry.id is None else entry.id,
-            }
-        )
-        for entry in entries
-    )
+    value = ACL_HEADER.build({"a_version": XATTR_VERSION})
+    for entry in entries:
+        number = UNDEFINED_ID if entry.id is None else entry.id
+        fields = {"e_tag": entry.tag, "e_perm": entry.permissions, "e_id": number}
+        value += ACL_ENTRY.build(fields)
+    return value
 
 
 def acl_to_text(entries: list[AclEntry]) -> str:
-    """The entries in the form of `getfacl --numeric --omit-header`, one per line.
+    """The entries in the form of `getfacl --numeric --omit-header`, one `user:1000:rw-` per line.
 
     The `#effective:` remarks of getfacl are left out: they follow from the mask.
     """
-    return "".join(f"{entry.as_text()}\n" for entry in entries)
+    text = ""
+    for entry in entries:
+        bits = (("r", 4), ("w", 2), ("x", 1))
+        letters = "".join(letter if entry.permissions & bit else "-" for letter, bit in bits)
+        text += f"{TAG_NAMES[entry.tag]}:{'' if entry.id is None else entry.id}:{letters}\n"
+    return text

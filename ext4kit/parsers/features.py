@@ -138,12 +138,8 @@ class Features:
     @property
     def readings(self) -> dict[str, str]:
         """Name of each set feature -> how far this program supports it."""
-        return {name: self._reading(name) for name in self.names}
-
-    def _reading(self, name: str) -> str:
-        if name in self.unknown:
-            return NOT_KNOWN
-        return READ_IN_PART.get(name) or NOT_READ.get(name) or READ_FULLY
+        known = READ_IN_PART | NOT_READ | dict.fromkeys(self.unknown, NOT_KNOWN)
+        return {name: known.get(name, READ_FULLY) for name in self.names}
 
     @property
     def gaps(self) -> dict[str, str]:

@@ -13,19 +13,13 @@ import numpy as np
 from ext4kit.arrays.types import Int64s, UInt32s
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.checksums import crc32c
+from ext4kit.parsers.directory import DIRENT
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Bytes, Int8ul, Int16ul, Int32ul, Struct
 from ext4kit.units import InodeNumber
 
-FAKE_DIRENT = Layout(
-    "htree node's empty entry",
-    Struct(
-        "inode" / Int32ul,  # 0, so that a reader without htree skips the block
-        "rec_len" / Int16ul,  # the whole block
-        "name_len" / Int8ul,
-        "file_type" / Int8ul,
-    ),
-)
+# Inode 0 over the whole block, so that a reader without htree skips it.
+FAKE_DIRENT = Layout("htree node's empty entry", DIRENT.struct)
 
 DX_ROOT = Layout(
     "htree root",
@@ -162,13 +156,11 @@ def parse_entries(block: Buffer, offset: int) -> IndexEntries:
     head = DX_COUNTLIMIT.parse(block, offset)
     room = (memoryview(block).nbytes - offset) // DX_ENTRY.size
     if not room - 1 <= head.limit <= room:
-        raise CorruptError(
-            DX_COUNTLIMIT.name, offset, f"limit {head.limit}, the block has room for {room}"
-        )
+        what = f"limit {head.limit}, the block has room for {room}"
+        raise CorruptError(DX_COUNTLIMIT.name, offset, what)
     if not 1 <= head.count <= head.limit:
-        raise CorruptError(
-            DX_COUNTLIMIT.name, offset, f"count {head.count} with a limit of {head.limit}"
-        )
+        what = f"count {head.count} with a limit of {head.limit}"
+        raise CorruptError(DX_COUNTLIMIT.name, offset, what)
     table = DX_ENTRY.table(block, head.count, offset)
     hashes = table["hash"].astype(np.uint32)
     hashes[0] = 0

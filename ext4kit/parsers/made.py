@@ -10,6 +10,7 @@ import struct
 
 import numpy as np
 
+from ext4kit.arrays.types import Bytes2D
 from ext4kit.parsers.directory import DIRENT
 from ext4kit.parsers.extents import EXTENT, HEADER, MAGIC
 from ext4kit.parsers.inode import INODE, InodeFlags
@@ -31,25 +32,23 @@ def synthetic_directory(
         generation: generation to set if the inode is not known.
     """
     inode = bytearray(row)
+    fields = INODE.table(inode, 1)  # a view: what is written to it changes the bytes
     if not any(inode):
-        struct.pack_into("<H", inode, INODE.offset_of("i_mode"), stat.S_IFDIR)
-        struct.pack_into("<I", inode, INODE.offset_of("i_generation"), generation)
-        struct.pack_into("<H", inode, INODE.offset_of("i_links_count"), 2)
-    flags = struct.unpack_from("<I", inode, INODE.offset_of("i_flags"))[0]
-    flags = flags & ~int(InodeFlags.INLINE_DATA | InodeFlags.INDEX) | int(InodeFlags.EXTENTS)
-    struct.pack_into("<I", inode, INODE.offset_of("i_flags"), flags)
-    struct.pack_into("<I", inode, INODE.offset_of("i_size_lo"), count * block_size)
+        fields["i_mode"], fields["i_generation"] = stat.S_IFDIR, generation
+        fields["i_links_count"] = 2
+    fields["i_flags"] &= ~int(InodeFlags.INLINE_DATA | InodeFlags.INDEX) & 0xFFFFFFFF
+    fields["i_flags"] |= int(InodeFlags.EXTENTS)
+    fields["i_size_lo"] = count * block_size
     starts = range(0, count, _MOST_AN_EXTENT)[:_ROOT_ENTRIES]
     root = struct.pack("<4HI", MAGIC, len(starts), _ROOT_ENTRIES, 0, 0)
     for start in starts:
         length, block = min(count - start, _MOST_AN_EXTENT), first + start
         root += struct.pack("<IHHI", start, length, block >> 32, block & 0xFFFFFFFF)
-    place = INODE.offset_of("i_block")
-    inode[place : place + 60] = root.ljust(HEADER.size + _ROOT_ENTRIES * EXTENT.size, b"\0")
+    inode[INODE.span("i_block")] = root.ljust(HEADER.size + _ROOT_ENTRIES * EXTENT.size, b"\0")
     return bytes(inode)
 
 
-def packed_entries(entries: list[tuple[bytes, int, int]], block_size: int) -> np.ndarray:
+def packed_entries(entries: list[tuple[bytes, int, int]], block_size: int) -> Bytes2D:
     """Directory blocks, uint8 (n, block size), with these (name, inode, file type) entries."""
     blocks, block = [], bytearray()
     last = 0

@@ -6,17 +6,14 @@ Source: kernel Documentation/filesystems/ext4/orphan.rst and fs/ext4/orphan.c.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ext4kit.arrays.types import UInt32s
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Int32ul, Struct
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ORPHAN_TAIL = Layout(
     "orphan file block tail",
@@ -39,13 +36,13 @@ class OrphanBlock:
         checksum: stored checksum; valid with metadata_csum only.
     """
 
-    slots: NDArray[np.uint32]
+    slots: UInt32s
     checksum: int
 
     @property
-    def inodes(self) -> NDArray[np.uint32]:
+    def inodes(self) -> UInt32s:
         """The stored inode numbers, by slot."""
-        used: NDArray[np.uint32] = self.slots[self.slots != 0]
+        used: UInt32s = self.slots[self.slots != 0]
         return used
 
 

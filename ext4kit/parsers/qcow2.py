@@ -111,7 +111,7 @@ def parse_header(data: Buffer) -> Qcow2Header:
     kind = more.compression_type if more and more.header_length > _COMPRESSION_AT else 0
     if kind > 1:
         raise UnsupportedError(f"QCOW2 with compression of type {kind}")
-    has_backing = found.backing_file_offset and found.backing_file_size
+    backing = (int(found.backing_file_offset), int(found.backing_file_size))
     return Qcow2Header(
         size=int(found.size),
         cluster_bits=int(found.cluster_bits),
@@ -119,9 +119,7 @@ def parse_header(data: Buffer) -> Qcow2Header:
         zstd=kind == 1,
         extended=bool(features & _EXTENDED),
         marked_corrupt=bool(features & _CORRUPT),
-        backing=(int(found.backing_file_offset), int(found.backing_file_size))
-        if has_backing
-        else (0, 0),
+        backing=backing if all(backing) else (0, 0),
         snapshots=int(found.nb_snapshots),
     )
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -98,11 +97,6 @@ class XattrBlock:
     checksum: int
 
 
-def full_name(index: int, suffix: bytes) -> bytes:
-    """The name with its prefix, as users see it."""
-    return PREFIXES.get(index, b"index-%d." % index) + suffix
-
-
 def body_offset(extra_isize: int) -> int:
     """Byte offset of the body header in an inode with `extra_isize` bytes of extra fields."""
     return GOOD_OLD_SIZE + extra_isize
@@ -139,17 +133,13 @@ def entry_offsets(data: Buffer, start: int, end: int) -> Iterator[int]:
     view = memoryview(data)
     offset = start
     while offset + 4 <= end and bytes(view[offset : offset + 4]) != bytes(4):
-        following = offset + _entry_length(view[offset])
+        following = offset + (XATTR_ENTRY.size + view[offset] + 3 & ~3)  # with the name, padded
         if following > end:
             raise CorruptError(XATTR_ENTRY.name, offset, "the entry runs out of its area")
         yield offset
         offset = following
     if offset + 4 > end:
         raise CorruptError(XATTR_ENTRY.name, offset, "the list of entries has no end mark")
-
-
-def _entry_length(name_length: int) -> int:
-    return (XATTR_ENTRY.size + name_length + 3) & ~3
 
 
 def entry_at(data: Buffer, offset: int, values_base: int, end: int) -> XattrEntry:
@@ -160,33 +150,20 @@ def entry_at(data: Buffer, offset: int, values_base: int, end: int) -> XattrEntr
             possible size.
     """
     raw = XATTR_ENTRY.parse(data, offset)
+    view, size = memoryview(data), raw.e_value_size
     start = offset + XATTR_ENTRY.size
-    suffix = bytes(memoryview(data)[start : start + raw.e_name_len])
-    name = full_name(raw.e_name_index, suffix)
-    return XattrEntry(
-        name,
-        raw.e_name_index,
-        suffix,
-        _value_of(data, offset, raw, values_base, end),
-        InodeNumber(raw.e_value_inum),
-        raw.e_value_size,
-        raw.e_hash,
-    )
-
-
-def _value_of(data: Buffer, offset: int, raw: Any, base: int, end: int) -> bytes | None:
-    if raw.e_value_size > LARGEST_VALUE:
-        raise CorruptError(XATTR_ENTRY.name, offset, f"a value of {raw.e_value_size:,} bytes")
-    if raw.e_value_inum:
-        return None
-    start = base + raw.e_value_offs
-    if raw.e_value_size and start + raw.e_value_size > end:
-        raise CorruptError(
-            XATTR_ENTRY.name,
-            offset,
-            f"a value of {raw.e_value_size:,} bytes at byte {start:,} of an area of {end:,}",
-        )
-    return bytes(memoryview(data)[start : start + raw.e_value_size])
+    suffix = bytes(view[start : start + raw.e_name_len])
+    if size > LARGEST_VALUE:
+        raise CorruptError(XATTR_ENTRY.name, offset, f"a value of {size:,} bytes")
+    place, value = values_base + raw.e_value_offs, None
+    if not raw.e_value_inum:
+        if size and place + size > end:
+            what = f"a value of {size:,} bytes at byte {place:,} of an area of {end:,}"
+            raise CorruptError(XATTR_ENTRY.name, offset, what)
+        value = bytes(view[place : place + size])
+    index, inode = raw.e_name_index, InodeNumber(raw.e_value_inum)
+    name = PREFIXES.get(index, b"index-%d." % index) + suffix
+    return XattrEntry(name, index, suffix, value, inode, size, raw.e_hash)
 
 
 def parse_entries(
