@@ -141,7 +141,8 @@ class Bitmaps:
                 continue
             begin = np.minimum(np.maximum(first, 0) // ratio, count)
             end = np.minimum(-(-(first + length) // ratio), count)
-            bits |= _coverage(begin, end, count)
+            steps = np.bincount(begin, minlength=count + 1) - np.bincount(end, minlength=count + 1)
+            bits |= np.cumsum(steps[:count]) > 0
         return bits
 
     @cached_property
@@ -151,9 +152,3 @@ class Bitmaps:
         table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
         kinds = ((groups.block_bitmap, 1), (groups.inode_bitmap, 1), (groups.inode_table, table))
         return [(np.unique(places), length) for places, length in kinds]
-
-
-def _coverage(begin: Int64s, end: Int64s, count: int) -> UInt8s:
-    """(count,): 1 from each of `begin` up to its `end`, computed in one pass."""
-    steps = np.bincount(begin, minlength=count + 1) - np.bincount(end, minlength=count + 1)
-    return (np.cumsum(steps[:count]) > 0).astype(np.uint8)

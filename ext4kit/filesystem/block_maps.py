@@ -6,10 +6,10 @@ the same code maps one inode and a million inodes.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags, is_fast_symlink
-from ext4kit.units import widen
+from ext4kit.units import Integers, widen
 
 MOST_BLOCKS = 1 << 40  # limit of a plausible size: 4 PiB in blocks of 4 KiB
 NODE_BYTES_AT_ONCE = 64 << 20
@@ -78,11 +78,6 @@ class BlockMaps:
     damaged: Bools
 
 
-def _no_runs() -> tuple[Any, ...]:
-    """Empty columns of the types of `Runs`."""
-    return (*[np.zeros(0, np.int64)] * 4, np.zeros(0, bool))
-
-
 @dataclass(slots=True)
 class _MapWalk:
     """The results of a level-by-level walk so far.
@@ -97,7 +92,7 @@ class _MapWalk:
     damaged: Bools
     left: int
     at_once: int
-    runs: list[tuple[Any, ...]] = field(default_factory=lambda: [_no_runs()])
+    runs: list[Runs] = field(default_factory=list)
     nodes: list[tuple[Rows, Int64s]] = field(default_factory=list)
     seen: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -114,14 +109,10 @@ class _MapWalk:
         self.damaged[owner[count:]] = True
         return count
 
-    def collect(
-        self, owner: Rows, logical: Int64s, length: Int64s, physical: Int64s, unwritten: Bools
-    ) -> None:
+    def collect(self, runs: Runs) -> None:
         """Add the runs that are in the file system."""
-        fits = np.flatnonzero(self.in_bounds(owner, physical, length))
-        fits = fits[: self._may_follow(owner[fits])]
-        columns = (owner, logical, length, physical, unwritten)
-        self.runs.append(tuple(column[fits] for column in columns))
+        fits = np.flatnonzero(self.in_bounds(runs.owner, runs.physical, runs.length))
+        self.runs.append(runs.take(fits[: self._may_follow(runs.owner[fits])]))
 
     def descend(self, owner: Rows, block: Int64s) -> tuple[Rows, Bytes2D]:
         """Read child nodes: (kept indexes, rows). A node that its owner repeats is a loop."""
@@ -138,19 +129,17 @@ class _MapWalk:
 
     def result(self) -> BlockMaps:
         """All maps, sorted and with adjacent runs merged."""
+        runs = Runs.concat(self.runs)
+        data = merge_adjacent(runs.take(np.lexsort((runs.logical, runs.owner))))
         none = np.zeros(0, np.int64)
-        columns = [np.concatenate(part) for part in zip(*self.runs, strict=True)] or [none] * 5
-        columns[4] = columns[4].astype(bool)  # also without runs
-        order = np.lexsort((columns[1], columns[0]))
-        nodes = [np.concatenate(part) for part in zip(*self.nodes, strict=True)] or [
-            np.zeros(0, np.int64)
-        ] * 2
-        data = merge_adjacent(Runs(*(column[order] for column in columns)))
+        owners, blocks = (
+            np.concatenate(part) for part in zip((none, none), *self.nodes, strict=True)
+        )
         overlap = (data.owner[1:] == data.owner[:-1]) & (
             data.logical[1:] < data.logical[:-1] + data.length[:-1]
         )
         self.damaged[data.owner[1:][overlap]] = True
-        return BlockMaps(data, (nodes[0], nodes[1]), self.damaged)
+        return BlockMaps(data, (owners, blocks), self.damaged)
 
 
 def first_met(keys: Int64s, seen: Int64s) -> Bools:
@@ -174,17 +163,16 @@ def merge_adjacent(runs: Runs) -> Runs:
     return Runs(first.owner, first.logical, length, first.physical, first.unwritten)
 
 
-def has_map(mode: Any, size: Any, flags: Any) -> Any:
-    """True where `i_block` holds a block map; works on columns."""
-    kind = mode & 0xF000
-    mapped = (kind == 0x8000) | (kind == 0x4000) | (kind == 0xA000)
-    inline = (flags & int(InodeFlags.INLINE_DATA)) != 0
+def has_map(mode: Int64s, size: Int64s, flags: Int64s) -> Bools:
+    """True where `i_block` holds a block map."""
+    mapped = np.isin(mode & 0xF000, (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK))
+    inline: Bools = (flags & int(InodeFlags.INLINE_DATA)) != 0
     return mapped & ~inline & ~is_fast_symlink(mode, size, flags)
 
 
 def map_inodes(
     i_block: Bytes2D,
-    flags: Any,
+    flags: Int64s,
     mapped: Bools,
     blocks_count: int,
     block_size: int,
@@ -244,7 +232,8 @@ def _extent_nodes(
         sound &= depth == expected
     walk.damaged[owner[~sound]] = True
     row, slot = expand(np.where(sound & (depth == 0), entries, 0))
-    walk.collect(owner[row], *extents.parse_extents(rows, row, slot))
+    logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
+    walk.collect(Runs(owner[row], logical, length, physical, unwritten))
     row, slot = expand(np.where(sound & (depth > 0), entries, 0))
     _, child = extents.parse_children(rows, row, slot)
     fits = walk.in_bounds(owner[row], child, np.ones_like(child))
@@ -259,9 +248,8 @@ def _walk_indirect(walk: _MapWalk, i_block: Bytes2D, owner: Rows, per_block: int
     for level in (1, 2, 3):
         root = pointers[:, 11 + level]
         used = root != 0
-        _walk_indirect_tree(
-            walk, owner[used], root[used], np.full(used.sum(), base), level, per_block
-        )
+        bases = np.full(used.sum(), base)
+        _walk_indirect_tree(walk, owner[used], root[used], bases, level, per_block)
         base += per_block**level
 
 
@@ -289,9 +277,6 @@ def _walk_indirect_tree(
             pending.append((owner[row], widen(pointers[row, slot]), below, level - 1))
 
 
-def _collect_pointers(walk: _MapWalk, owner: Rows, base: Int64s, pointers: Any) -> None:
+def _collect_pointers(walk: _MapWalk, owner: Rows, base: Int64s, pointers: Integers) -> None:
     row, slot = np.nonzero(pointers)
-    block = widen(pointers[row, slot])
-    walk.collect(
-        owner[row], base[row] + slot, np.ones_like(block), block, np.zeros(len(block), bool)
-    )
+    walk.collect(Runs.single(owner[row], base[row] + slot, widen(pointers[row, slot])))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -47,12 +47,12 @@ class BlockReader(Protocol):
 class HasUnreadableBlocks(Protocol):
     """A reader that may record unreadable blocks."""
 
-    def lost_blocks(self) -> Any:
+    def lost_blocks(self) -> Int64s:
         """First block and end of each unreadable run, int64 (n, 2), ascending and disjoint."""
         ...
 
 
-def unreadable_blocks(blocks: BlockReader) -> Any:
+def unreadable_blocks(blocks: BlockReader) -> Int64s:
     """Runs of blocks with bytes that the evidence is known to lack, int64 (n, 2): first, end."""
     return blocks.lost_blocks() if isinstance(blocks, HasUnreadableBlocks) else merge_ranges([])
 
@@ -91,18 +91,14 @@ class SourceBlocks:
             AccessError: a block is outside the file system, or the source cannot be read there.
         """
         if block < 0 or block + count > self.blocks_count:
-            raise AccessError(
-                f"{self.source.name}: block {block + count - 1:,} lies beyond the last readable "
-                f"block {self.blocks_count - 1:,}"
-            )
+            what = f"lies beyond the last readable block {self.blocks_count - 1:,}"
+            raise AccessError(f"{self.source.name}: block {block + count - 1:,} {what}")
         return self.source.read(block * self.block_size, count * self.block_size)
 
-    def lost_blocks(self) -> Any:
+    def lost_blocks(self) -> Int64s:
         """The unreadable ranges of the source, in whole blocks."""
         table = unreadable_ranges(self.source)
-        return merge_ranges(
-            np.stack([table[:, 0], table[:, 1] + self.block_size - 1], 1) // self.block_size
-        )
+        return merge_ranges((table + np.array([0, self.block_size - 1])) // self.block_size)
 
     def read_many(self, blocks: Int64s) -> Bytes2D:
         """The blocks of an int64 array, as uint8 (n, block_size), with one read per run.
@@ -113,16 +109,13 @@ class SourceBlocks:
         out = np.empty((len(blocks), self.block_size), np.uint8)
         if not len(blocks):
             return out
-        edges = np.flatnonzero(np.diff(blocks) != 1) + 1
-        starts = np.concatenate([[0], edges])
-        ends = np.concatenate([edges, [len(blocks)]])
+        edges = [0, *(np.flatnonzero(np.diff(blocks) != 1) + 1).tolist(), len(blocks)]
         file = self._file(blocks)
-        if file is not None and len(edges) >= _MANY_RUNS and self._read_sorted(blocks, out, file):
+        is_scattered = len(edges) - 2 >= _MANY_RUNS
+        if file is not None and is_scattered and self._read_sorted(blocks, out, file):
             return out
-        for start, end, block in zip(
-            starts.tolist(), ends.tolist(), blocks[starts].tolist(), strict=True
-        ):
-            rows = out[start:end]
+        for start, end in pairwise(edges):
+            rows, block = out[start:end], int(blocks[start])
             if file is None or not file.fetch(block, rows):
                 piece = self.read(block, end - start)
                 rows[:] = np.frombuffer(piece, np.uint8).reshape(-1, self.block_size)
@@ -174,13 +167,13 @@ class _OpenFile:
     base: int
     block_size: int
 
-    def fetch(self, block: int, rows: Any) -> bool:
+    def fetch(self, block: int, rows: Bytes2D) -> bool:
         """Read blocks directly into rows; False if the read fails."""
         if not hasattr(os, "preadv"):
             return False
         with suppress(OSError):  # the caller's own read reports the error
             place = self.base + block * self.block_size
-            return bool(os.preadv(self.number, (rows,), place) == rows.nbytes)
+            return bool(os.preadv(self.number, (rows.data,), place) == rows.nbytes)
         return False
 
     def advise(self, first: int, last: int) -> None:

@@ -101,14 +101,9 @@ class Content:
         if self.runs is None:
             return
         size, runs, end = self.blocks.block_size, self.runs, 0
-        columns = zip(
-            runs.logical.tolist(),
-            runs.length.tolist(),
-            runs.physical.tolist(),
-            runs.unwritten.tolist(),
-            strict=True,
-        )
-        for logical, count, physical, unwritten in columns:
+        columns = (runs.logical, runs.length, runs.physical, runs.unwritten)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for logical, count, physical, unwritten in rows:
             start = max(logical * size, end)  # overlapping runs: the first one counts
             end = min((logical + count) * size, self.size)
             if end <= start:
@@ -143,27 +138,23 @@ class Content:
         if self.size > len(data):
             yield Chunk(len(data), self.size - len(data), None)
 
-    def stored_chunks(self, start: int, length: int, place: int) -> Iterator[Chunk]:
-        """Chunks of a range of the file at byte `place` of the file system."""
+    def stored_chunks(
+        self, start: int, length: int, place: int, most: int = CHUNK_BYTES
+    ) -> Iterator[Chunk]:
+        """Chunks of a range of the file at byte `place` of the file system.
+
+        After a failed read the blocks are read one at a time, so that only bad ones are lost.
+        """
         size = self.blocks.block_size
         while length:
             block, skip = divmod(place, size)
-            part = min(length, CHUNK_BYTES - skip)
+            part = min(length, most - skip)
             count = -(-(skip + part) // size)
             try:
                 yield Chunk(start, part, self.blocks.read(block, count)[skip : skip + part])
-            except AccessError:
-                yield from self._by_block(start, part, place)
-            start, place, length = start + part, place + part, length - part
-
-    def _by_block(self, start: int, length: int, place: int) -> Iterator[Chunk]:
-        """The blocks one at a time after a failed read, so that only bad ones are lost."""
-        size = self.blocks.block_size
-        while length:
-            block, skip = divmod(place, size)
-            part = min(length, size - skip)
-            try:
-                yield Chunk(start, part, self.blocks.read(block)[skip : skip + part])
             except AccessError as error:
-                yield Chunk(start, part, None, str(error))
+                if most == size:
+                    yield Chunk(start, part, None, str(error))
+                else:
+                    yield from self.stored_chunks(start, part, place, size)
             start, place, length = start + part, place + part, length - part

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import add
-from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.grouping import starts_group
+from ext4kit.arrays.grouping import expand, starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, RowSlice
 from ext4kit.errors import CorruptError
-from ext4kit.filesystem.block_maps import Runs, first_met
+from ext4kit.filesystem.block_maps import first_met
 from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.filesystem.inodes import Inodes
 from ext4kit.filesystem.prefetch import prefetch_map
@@ -24,7 +23,6 @@ from ext4kit.problems import Severity
 
 DIRECTORY_TYPE = 2
 BLOCKS_AT_ONCE = 1024
-_LOST = -2  # a block that cannot be read
 SPARE_TEXT = 64 << 20
 LONGEST_PATH = 1 << 14  # bytes; four times the kernel's PATH_MAX
 
@@ -76,12 +74,12 @@ class DirTree:
         return len(self.order)
 
     @cached_property
-    def inode(self) -> Any:
+    def inode(self) -> Int64s:
         """Inode numbers."""
         return np.concatenate([level.number for level in self.levels])[self.order]
 
     @cached_property
-    def file_type(self) -> Any:
+    def file_type(self) -> Int64s:
         """File types as stored in the entries."""
         return np.concatenate([level.file_type for level in self.levels])[self.order]
 
@@ -90,13 +88,13 @@ class DirTree:
         """Full path of each entry."""
         return self.paths_of(slice(None))
 
-    def paths_of(self, rows: Rows | slice) -> list[bytes]:
+    def paths_of(self, rows: Rows | RowSlice) -> list[bytes]:
         """Full path of the entries that `rows` selects."""
         prefixes = [folder + b"/" for folder in self.folders]
         within = map(prefixes.__getitem__, self.folder[rows].tolist())
         return list(map(add, within, self.names.take(rows).tolist()))
 
-    def name_runs(self) -> Iterator[tuple[int, slice, bytes]]:
+    def name_runs(self) -> Iterator[tuple[int, slice[int, int, None], bytes]]:
         """Entries of one directory whose names are consecutive in memory.
 
         Yields:
@@ -136,7 +134,7 @@ class TreeLimits:
 
 def directory_blocks(
     fs: Inodes, table: InodeTable, bounds: TreeLimits | None = None
-) -> tuple[Any, Any]:
+) -> tuple[Rows, Int64s]:
     """(owner row, block) of every block of the directories, in order of file block.
 
     Args:
@@ -148,24 +146,15 @@ def directory_blocks(
     limit = -(-table.size[runs.owner] // fs.superblock.block_size)
     length = np.clip(limit - runs.logical, 0, runs.length)
     bounds = TreeLimits.of(fs) if bounds is None else bounds
-    length = _limit_blocks(fs, table, runs, length, bounds.blocks)
-    bounds.blocks -= int(length.sum())
-    owner = np.repeat(runs.owner, length)
-    starts = np.cumsum(length) - length
-    block = np.arange(length.sum()) + np.repeat(runs.physical - starts, length)
-    return owner, block
-
-
-def _limit_blocks(fs: Inodes, table: InodeTable, runs: Runs, length: Any, most: int) -> Any:
-    """The lengths of the runs, cut at the end of the evidence and at `most` blocks in total."""
     inside = np.clip(fs.blocks.blocks_count - runs.physical, 0, length)
-    ends = np.cumsum(inside)
-    kept = np.clip(inside - np.maximum(ends - most, 0), 0, None)
+    kept = np.clip(inside - np.maximum(np.cumsum(inside) - bounds.blocks, 0), 0, None)
     for cut, what in ((inside < length, fs.unreadable), (kept < inside, "are there too often")):
         for row in np.flatnonzero(cut)[: fs.problems.limit].tolist():
             number, first = table.number[runs.owner[row]], runs.physical[row]
             fs.problems.add(f"directory inode {number}", f"blocks from {first} on {what}")
-    return kept
+    bounds.blocks -= int(kept.sum())
+    row, position = expand(kept)
+    return runs.owner[row], runs.physical[row] + position
 
 
 def read_directories(
@@ -180,53 +169,41 @@ def read_directories(
         bounds: as for `directory_blocks`.
     """
     owner, block = directory_blocks(fs, table, bounds)
-    ways = (
-        prefetch_map if isinstance(fs.blocks, SourceBlocks) and len(block) > BLOCKS_AT_ONCE else map
-    )
+
+    def read(piece: RowSlice) -> tuple[DirListing, Bools, Int64s]:
+        rows, readable = fs.fetch(block[piece])
+        entries, broken = parse_entries(rows, fs.has_file_types, dots=dots)
+        return _to_listing(entries, rows, owner[piece]), readable, broken
+
+    is_plain = isinstance(fs.blocks, SourceBlocks)
+    ways = prefetch_map if is_plain and len(block) > BLOCKS_AT_ONCE else map
     pieces = [slice(at, at + BLOCKS_AT_ONCE) for at in range(0, len(block), BLOCKS_AT_ONCE)]
-    read = ways(lambda piece: _read_blocks(fs, owner[piece], block[piece], dots), pieces)
     parts = []
-    for piece, (listing, damaged) in zip(pieces, read, strict=True):
-        _tell_damaged(fs, table.number[owner[piece]], block[piece], damaged)
+    for piece, (listing, readable, broken) in zip(pieces, ways(read, pieces), strict=True):
+        bad = np.flatnonzero(~readable | (broken != -1))
+        for row in bad[: fs.problems.limit].tolist():
+            what = f"block {block[piece][row]} {fs.unreadable}"
+            if readable[row]:
+                what = f"block {block[piece][row]}: invalid entry at byte {broken[row]}"
+            fs.problems.add(f"directory inode {table.number[owner[piece][row]]}", what)
         parts.append(listing)
     inline = np.flatnonzero((table.flags & int(InodeFlags.INLINE_DATA)) != 0)
     if len(inline):
         parts += _read_inline(fs, table, inline, dots)
-    return _merged(parts)
-
-
-def _merged(parts: list[DirListing]) -> DirListing:
     if len(parts) == 1:
         return parts[0]
-    listing = DirListing.concat(parts)
-    if np.all(listing.owner[1:] >= listing.owner[:-1]):
-        return listing
-    return listing.take(np.argsort(listing.owner, kind="stable"))
+    found = DirListing.concat(parts)
+    in_order = (found.owner[1:] >= found.owner[:-1]).all()
+    return found if in_order else found.take(np.argsort(found.owner, kind="stable"))
 
 
-def _read_blocks(fs: Inodes, owner: Any, block: Any, dots: bool) -> tuple[DirListing, Any]:
-    """(entries of some blocks; per block the offset of the first bad one, -1 or `_LOST`)."""
-    rows, readable = fs.fetch(block)
-    entries, broken = parse_entries(rows, fs.has_file_types, dots=dots)
-    return _to_listing(entries, rows, owner), np.where(readable, broken, _LOST)
-
-
-def _tell_damaged(fs: Inodes, number: Any, block: Any, broken: Any) -> None:
-    for row in np.flatnonzero(broken != -1)[: fs.problems.limit].tolist():
-        what = f"block {block[row]} {fs.unreadable}"
-        if broken[row] != _LOST:
-            what = f"block {block[row]}: invalid entry at byte {broken[row]}"
-        fs.problems.add(f"directory inode {number[row]}", what)
-
-
-def _to_listing(entries: EntryTable, data: Any, owner: Any) -> DirListing:
+def _to_listing(entries: EntryTable, data: Bytes2D, owner: Rows) -> DirListing:
     """The entries as a listing; `owner` has one row per block."""
-    return DirListing(
-        owner[entries.block], entries.inode, entries.file_type, entries.packed_names(data)
-    )
+    names = entries.packed_names(data)
+    return DirListing(owner[entries.block], entries.inode, entries.file_type, names)
 
 
-def _read_inline(fs: Inodes, table: InodeTable, inline: Any, dots: bool) -> list[DirListing]:
+def _read_inline(fs: Inodes, table: InodeTable, inline: Rows, dots: bool) -> list[DirListing]:
     """Entries in the inode: the number of `..`, then entries, then more in `system.data`."""
     typed = fs.has_file_types
     body = np.ascontiguousarray(table.i_block[inline])
@@ -267,7 +244,7 @@ def _tell_broken_inline(fs: Inodes, number: int, offset: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(Table):
     """One level of a tree: entries grouped by the row of their directory in the level above."""
 
     parent: Int64s
@@ -296,8 +273,8 @@ def read_tree(fs: Inodes, number: int, path: bytes = b"") -> DirTree:
 
 
 def _limit_level(
-    fs: Inodes, level: _Level, children: Any, above: Any, bounds: TreeLimits
-) -> tuple[_Level, Any, Any]:
+    fs: Inodes, level: _Level, children: Rows, above: Int64s, bounds: TreeLimits
+) -> tuple[_Level, Rows, Int64s]:
     """(level cut where its paths exceed the limit, its `children`, path length of each entry).
 
     Args:
@@ -321,36 +298,27 @@ def _limit_level(
     lost = len(length) - count
     what = "the directory tree exceeds the limits (loop or hostile data)"
     fs.problems.add("directories", f"{what}; at least {lost:,} entries are not listed")
-    names = level.names.take(np.arange(count))
-    kept = (level.parent[:count], level.number[:count], level.file_type[:count])
-    return _Level(*kept, names), children, length[:count]
+    return level.take(slice(count)), children, length[:count]
 
 
-def _read_level(fs: Inodes, numbers: Any, rows: Any, bounds: TreeLimits) -> tuple[_Level, Any]:
+def _read_level(fs: Inodes, numbers: Int64s, rows: Rows, bounds: TreeLimits) -> tuple[_Level, Rows]:
     """(entries of the directories `numbers`, rows of the directories among those entries)."""
     table = fs.inode_table(numbers)
     wrong = ~table.is_dir
     for number in numbers[wrong & fs.inodes_known(numbers)][: fs.problems.limit].tolist():
-        fs.problems.add(
-            f"inode {number}",
-            "a directory entry has type directory, but the inode is not a directory",
-        )
+        what = "a directory entry has type directory, but the inode is not a directory"
+        fs.problems.add(f"inode {number}", what)
     table, rows = table.take(~wrong), rows[~wrong]
     listing = read_directories(fs, table, dots=False, bounds=bounds)
     level = _Level(rows[listing.owner], listing.inode, listing.file_type, listing.names)
     inside = (level.number > 0) & (level.number <= fs.superblock.inodes_count)
     for number in level.number[~inside][: fs.problems.limit].tolist():
         fs.problems.add(f"inode {number}", "is named by an entry and cannot exist", Severity.ERROR)
-    return level, np.flatnonzero(inside & _are_directories(fs, level, inside))
-
-
-def _are_directories(fs: Inodes, level: _Level, inside: Bools) -> Any:
-    found = level.file_type == DIRECTORY_TYPE
+    found = inside & (level.file_type == DIRECTORY_TYPE)
     unknown = np.flatnonzero(inside & (level.file_type == 0))
     if len(unknown):
-        table = fs.inode_table(level.number[unknown])
-        found[unknown] = table.is_dir
-    return found
+        found[unknown] = fs.inode_table(level.number[unknown]).is_dir
+    return level, np.flatnonzero(found)
 
 
 def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
@@ -375,15 +343,15 @@ def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
     return DirTree(levels, back, names, folder[back], folders)
 
 
-def _groups(parent: Int64s) -> tuple[Any, Any]:
+def _groups(parent: Int64s) -> tuple[Rows, Rows]:
     """(first row of each group of equal parents, group of each row); parents are ascending."""
     new = starts_group(parent)
     return np.flatnonzero(new), np.cumsum(new) - 1
 
 
-def _directory_paths(levels: list[_Level], path: bytes) -> tuple[Any, list[bytes]]:
+def _directory_paths(levels: list[_Level], path: bytes) -> tuple[Rows, list[bytes]]:
     """(row of each entry's directory, level after level; the path of each such directory)."""
-    rows: list[Any] = []
+    rows: list[Rows] = []
     folders = [path]
     for number, level in enumerate(levels):
         first, group = _groups(level.parent)

@@ -77,20 +77,17 @@ class FileSystem(Inodes):
         if superblock.group_number == 0:
             block, offset = divmod(1024, superblock.block_size)
             data = blocks.read(block)[offset : offset + SUPERBLOCK.size]
-            superblock = self._checked_superblock(Superblock.parse(data))
+            later = Superblock.parse(data)
+            wrong = judge(later)
+            if wrong is None and later.block_size != superblock.block_size:
+                wrong = f"block size {later.block_size}"
+            if wrong is None:
+                superblock = later
+            else:
+                self.problems.add("superblock", f"the log's copy is not used: {wrong}")
         other = FileSystem(blocks, superblock, self.problems)
         other.journal_device = self.journal_device
         return other
-
-    def _checked_superblock(self, later: Superblock) -> Superblock:
-        """The superblock `later` from the log, or the present one if that cannot be used."""
-        wrong = judge(later)
-        if wrong is None and later.block_size != self.superblock.block_size:
-            wrong = f"block size {later.block_size}"
-        if wrong is None:
-            return later
-        self.problems.add("superblock", f"the log's copy is not used: {wrong}")
-        return self.superblock
 
     def xattrs(self, inode: Inode) -> dict[bytes, bytes]:
         """Extended attributes as `listxattr` and `getxattr` return them, ACLs included."""
@@ -105,19 +102,16 @@ class FileSystem(Inodes):
         left = XATTR_VALUE_LIMIT
 
         def value(number: int, size: int) -> bytes:
+            """A value in a separate inode (ea_inode), which has no holes."""
             nonlocal left
-            data = self._xattr_value(number, size, left)
+            content = self.content(self.inode(number))
+            if size > min(left, content.size, content.stored):
+                raise CorruptError("extended attribute", None, f"a value of {size:,} bytes")
+            data = content.read(0, size)
             left -= len(data)
             return data
 
         return read_xattrs(inode.raw, inode.extra_isize, block, value, self.problems, where)
-
-    def _xattr_value(self, number: int, size: int, most: int) -> bytes:
-        """An attribute value in a separate inode (ea_inode), which has no holes."""
-        content = self.content(self.inode(number))
-        if size > min(most, content.size, content.stored):
-            raise CorruptError("extended attribute", None, f"a value of {size:,} bytes")
-        return content.read(0, size)
 
     # -- names ----------------------------------------------------------------------------
 

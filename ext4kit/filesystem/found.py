@@ -9,12 +9,13 @@ such a structure and are left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bytes2D
 from ext4kit.errors import CorruptError, Ext4kitError
 from ext4kit.evidence.source import Source, Window, peek
 from ext4kit.evidence.streaming import Progress, data_pieces, read_with_zeros, stream
@@ -159,17 +160,9 @@ def _copies(
 # ------------------------------------------------------------------------- one file system
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """A start that some copies of a superblock give, and the best of these copies."""
-
-    found: FoundFileSystem
-    rank: tuple[bool, int, int]  # valid, last write, low offset
-
-
 def _of_identity(
     source: Source, copies: SuperblockCopies, budget: list[int]
-) -> Iterator[FoundFileSystem]:
+) -> list[FoundFileSystem]:
     """The file systems of these copies, which have equal UUID and geometry.
 
     There are several if the file system was copied as a whole. Once one start is accepted, copies
@@ -181,40 +174,42 @@ def _of_identity(
     chosen = np.lexsort((starts, -agreeing))[:MOST_STARTS]
     members = np.argsort(row.reshape(-1), kind="stable")
     edges = np.searchsorted(row.reshape(-1)[members], np.arange(len(starts) + 1))
-    found: list[_Start] = []
+    found: list[tuple[FoundFileSystem, _Rank]] = []
     for at in chosen.tolist():
         own = copies.take(members[edges[at] : edges[at + 1]])
-        found += _read_start(source, own, int(agreeing[at]), budget)
+        start = _read_start(source, own, int(agreeing[at]), budget)
+        found += [] if start is None else [start]
     for basis in (Basis.ROOT, Basis.COPIES):
-        believed = [one.found for one in found if one.found.basis is basis]
+        believed = [one for one, _ in found if one.basis is basis]
         if believed:
-            yield from believed
-            return
+            return believed
     shifted = _of_revision_0(source, copies, budget) if copies.is_old.any() else None
     if shifted is not None:
-        yield shifted
-    elif found:
-        yield max(found, key=lambda one: one.rank).found
+        return [shifted]
+    return [max(found, key=lambda start: start[1])[0]] if found else []
+
+
+_Rank = tuple[bool, int, int]  # of a superblock copy: valid, last write, low offset
 
 
 def _read_start(
     source: Source, copies: SuperblockCopies, agreeing: int, budget: list[int]
-) -> Iterator[_Start]:
-    """The start on which some copies agree."""
+) -> tuple[FoundFileSystem, _Rank] | None:
+    """The start on which some copies agree, and the rank of the best of them."""
     rank = np.lexsort((-copies.written, copies.group > 0, ~copies.is_sound))
     best = copies.take(rank[:1])
     place, offset = int(best.place[0]), int(best.start[0])
     superblock = _superblock_at(source, place)
     if superblock is None:
-        return
+        return None
     basis = Basis.COPIES if agreeing > 1 else Basis.ONE
     if budget[0] > 0:
         budget[0] -= 1
         basis = Basis.ROOT if _has_root(source, offset, superblock) else basis
     if basis is Basis.ONE and not best.is_sound[0]:
-        return
+        return None
     one = FoundFileSystem(offset, superblock, place, len(copies), basis, source.size - offset)
-    yield _Start(one, (bool(best.is_sound[0]), int(best.written[0]), -place))
+    return one, (bool(best.is_sound[0]), int(best.written[0]), -place)
 
 
 def _superblock_at(source: Source, place: int) -> Superblock | None:
@@ -238,9 +233,8 @@ def _of_revision_0(
         offset = place - first_block(one, group) * one.block_size
         budget[0] -= 1
         if budget[0] > 0 and _has_root(source, offset, one):
-            copies_count = len(copies)
             room = source.size - offset
-            return FoundFileSystem(offset, one, place, copies_count, Basis.ROOT, room)
+            return FoundFileSystem(offset, one, place, len(copies), Basis.ROOT, room)
     return None
 
 
@@ -264,7 +258,7 @@ def _has_root(source: Source, offset: int, superblock: Superblock) -> bool:
     return root.one(0).is_directory
 
 
-def _as_rows(data: bytes) -> Any:
+def _as_rows(data: bytes) -> Bytes2D:
     return np.frombuffer(data, np.uint8).reshape(1, -1)
 
 
@@ -310,19 +304,13 @@ def _relation(
     if one.offset == other.offset:
         return Relation.EARLIER
     if other.place not in opened:
-        opened[other.place] = _opened(source, other)
+        window, fs = Window(source, other.offset, other.size), None
+        with suppress(Ext4kitError):
+            fs = FileSystem.open(window, other.block) if other.offset >= 0 else None
+        opened[other.place] = fs
     fs = opened[other.place]
     if fs is None:
         return Relation.IN_FILE
     block = (one.place - other.offset) // fs.superblock.block_size
     used = bool(fs.bitmaps.blocks_in_use(np.array([block]))[0])
     return Relation.IN_FILE if used else Relation.IN_FREE_SPACE
-
-
-def _opened(source: Source, found: FoundFileSystem) -> FileSystem | None:
-    if found.offset < 0:
-        return None
-    try:
-        return FileSystem.open(Window(source, found.offset, found.size), found.block)
-    except Ext4kitError:
-        return None

@@ -5,12 +5,16 @@ Source: kernel Documentation/filesystems/ext4/blockgroup.rst and special_inodes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.superblock import Superblock
+
+Numbers = TypeVar("Numbers", int, Int64s)
+_SPARSE_GROUPS = frozenset(base**power for base in (3, 5, 7) for power in range(1, 22))
 
 
 def has_superblock(superblock: Superblock, group: int) -> bool:
@@ -21,13 +25,7 @@ def has_superblock(superblock: Superblock, group: int) -> bool:
         return group in superblock.backup_groups
     if RoCompat.SPARSE_SUPER not in superblock.features or group == 1:
         return True
-    return any(_is_power(group, base) for base in (3, 5, 7))
-
-
-def _is_power(number: int, base: int) -> bool:
-    while number > 1 and number % base == 0:
-        number //= base
-    return number == 1
+    return group in _SPARSE_GROUPS
 
 
 def first_block(superblock: Superblock, group: int) -> int:
@@ -60,7 +58,9 @@ def has_boot_block(superblock: Superblock) -> bool:
     return superblock.block_size == 1024 and superblock.first_data_block == 0
 
 
-def descriptor_blocks(superblock: Superblock, copy_group: int = 0, most: int | None = None) -> Any:
+def descriptor_blocks(
+    superblock: Superblock, copy_group: int = 0, most: int | None = None
+) -> Int64s:
     """The block of each group descriptor block, int64.
 
     Args:
@@ -95,7 +95,7 @@ def group_overhead(superblock: Superblock, group: int) -> int:
     return copy + classic + superblock.reserved_gdt_blocks if copy else 0
 
 
-def group_and_slot(superblock: Superblock, numbers: Any) -> tuple[Any, Any]:
+def group_and_slot(superblock: Superblock, numbers: Numbers) -> tuple[Numbers, Numbers]:
     """(group, slot in the group's table) of inode numbers, as integers or columns."""
     index = numbers - 1
     return index // superblock.inodes_per_group, index % superblock.inodes_per_group

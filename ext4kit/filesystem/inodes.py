@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ext4kit.arrays.grouping import distinct, row_bounds
+from ext4kit.arrays.grouping import distinct, expand, row_bounds
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem.bitmaps import Bitmaps
@@ -129,16 +129,17 @@ class Inodes:
             used = np.clip(per_group - groups.itable_unused, 0, per_group)
             used[self._unwritten_tables()] = 0
         used[~self._separate_tables()] = 0
-        batch: list[Int64s] = []
-        size = 0
-        for group in np.flatnonzero(used).tolist():
-            batch.append(group * per_group + 1 + np.arange(used[group]))
-            size += int(used[group])
-            if size >= INODES_AT_ONCE:
-                yield from self._batches(np.concatenate(batch))
-                batch, size = [], 0
-        if batch:
-            yield from self._batches(np.concatenate(batch))
+        group = np.flatnonzero(used)
+        ends = np.cumsum(used[group])
+        at, done = 0, 0
+        while at < len(group):
+            stop = int(np.searchsorted(ends, done + INODES_AT_ONCE)) + 1
+            row, slot = expand(used[group[at:stop]])
+            numbers = group[at + row] * per_group + 1 + slot
+            numbers = numbers[numbers <= superblock.inodes_count]
+            for start in range(0, len(numbers), INODES_AT_ONCE):
+                yield numbers[start : start + INODES_AT_ONCE]
+            at, done = stop, int(ends[:stop][-1])
 
     def _unwritten_tables(self) -> Bools:
         """True where the descriptor's flag marks the inode table as never written.
@@ -172,18 +173,15 @@ class Inodes:
             self.problems.add("inode tables", what)
         return own
 
-    def _batches(self, numbers: Int64s) -> Iterator[Int64s]:
-        numbers = numbers[numbers <= self.superblock.inodes_count]
-        for start in range(0, len(numbers), INODES_AT_ONCE):
-            yield numbers[start : start + INODES_AT_ONCE]
-
     def checksum_ok(self, inode: Inode) -> bool | None:
         """Whether an inode's checksum matches; None if the format has none."""
         if not self.superblock.has_metadata_checksums:
             return None
+        return bool(inode_checksums_ok(self._as_table(inode), self.superblock)[0])
+
+    def _as_table(self, inode: Inode) -> InodeTable:
         rows = np.frombuffer(inode.raw, np.uint8)[None, :]
-        table = parse_inodes(rows, np.array([inode.number]), self.superblock)
-        return bool(inode_checksums_ok(table, self.superblock)[0])
+        return parse_inodes(rows, np.array([inode.number]), self.superblock)
 
     # -- maps and content -----------------------------------------------------------------
 
@@ -203,15 +201,13 @@ class Inodes:
 
     def map_table_silently(self, table: InodeTable) -> BlockMaps:
         """As `map_table`, for inodes whose damage is reported elsewhere."""
-        return map_inodes(
-            table.i_block,
-            table.flags,
-            has_map(table.mode, table.size, table.flags),
-            self.superblock.blocks_count,
-            self.superblock.block_size,
-            lambda blocks, _: self.fetch(blocks),
-            self.blocks.blocks_count,
-        )
+        mapped = has_map(table.mode, table.size, table.flags)
+        return self._maps(table.i_block, table.flags, mapped)
+
+    def _maps(self, i_block: Bytes2D, flags: Int64s, mapped: Bools) -> BlockMaps:
+        sizes = self.superblock.blocks_count, self.superblock.block_size
+        readable = self.blocks.blocks_count
+        return map_inodes(i_block, flags, mapped, *sizes, lambda at, _: self.fetch(at), readable)
 
     def block_maps(self, table: InodeTable) -> list[Runs | None]:
         """The runs of each inode for `content`; None where `content` has to map the inode."""
@@ -221,22 +217,12 @@ class Inodes:
 
     def block_map(self, inode: Inode) -> Runs:
         """The runs of one inode's content."""
-        rows = np.frombuffer(inode.raw, np.uint8)[None, :]
-        table = parse_inodes(rows, np.array([inode.number]), self.superblock)
-        return self.map_table(table).runs
+        return self.map_table(self._as_table(inode)).runs
 
     def block_map_from(self, i_block: bytes, flags: int, size: int) -> Runs:
         """The runs that the 60 bytes of `i_block` of a regular file describe."""
-        maps = map_inodes(
-            np.frombuffer(i_block, np.uint8)[None, :],
-            np.array([flags]),
-            np.array([size > 0]),
-            self.superblock.blocks_count,
-            self.superblock.block_size,
-            lambda blocks, _: self.fetch(blocks),
-            self.blocks.blocks_count,
-        )
-        return maps.runs
+        rows = np.frombuffer(i_block, np.uint8)[None, :]
+        return self._maps(rows, np.array([flags]), np.array([size > 0])).runs
 
     def content(self, inode: Inode, runs: Runs | None = None) -> Content:
         """The content of a file, a directory or a symlink.

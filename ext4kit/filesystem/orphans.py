@@ -18,7 +18,7 @@ def read_orphans(fs: Inodes) -> list[int]:
 
 def _orphan_list(fs: Inodes) -> list[int]:
     """The list that starts in the superblock and continues in the `i_dtime` field of each inode."""
-    found: dict[int, None] = {}
+    found: dict[int, None] = {}  # in order, and fast to look up in a long list
     number = fs.superblock.last_orphan
     while number and number not in found:
         if number > fs.superblock.inodes_count:
@@ -46,13 +46,9 @@ def _orphan_file(fs: Inodes) -> list[int]:
         return []
     for offset, length, place in content.segments():
         for start in range(0, length if place is not None else 0, superblock.block_size):
-            found += _block(fs, content.read(offset + start, superblock.block_size), offset + start)
+            data = content.read(offset + start, superblock.block_size)
+            try:
+                found += parse_orphan_block(data).inodes.tolist()
+            except CorruptError as error:
+                fs.problems.add("orphan file", f"block at byte {offset + start:,}: {error}")
     return [number for number in found if 0 < number <= superblock.inodes_count]
-
-
-def _block(fs: Inodes, data: bytes, offset: int) -> list[int]:
-    try:
-        return [int(number) for number in parse_orphan_block(data).inodes]
-    except CorruptError as error:
-        fs.problems.add("orphan file", f"block at byte {offset:,}: {error}")
-        return []

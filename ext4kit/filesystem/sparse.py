@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import mmap
 import sys
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools
 
-def sparse_flags(count: int) -> Any:
+
+def sparse_flags(count: int) -> Bools:
     """Bool (count,), all False; only written pages of 4 KiB use memory.
 
     `np.zeros` requests pages of 2 MiB, and a billion inode numbers are spread over all of them.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from ext4kit.arrays.types import Bools, Bytes2D
 from ext4kit.errors import AccessError, CorruptError, RequestError, UnsupportedError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
 from ext4kit.filesystem.geometry import descriptor_blocks, first_block, has_superblock
 from ext4kit.parsers.features import Incompat
-from ext4kit.parsers.group import GroupTable, parse_groups
+from ext4kit.parsers.group import DESCRIPTOR, GroupTable, parse_groups
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
 from ext4kit.problems import Problems, Severity
 
@@ -81,7 +81,8 @@ def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems)
     Raises:
         AccessError: no descriptor can be read, and no copy of any is valid.
     """
-    size = min(superblock.groups_count, _groups_within_evidence(blocks, superblock))
+    span = max(blocks.blocks_count - superblock.first_data_block, 1)
+    size = min(superblock.groups_count, -(-span // superblock.blocks_per_group))
     if size < superblock.groups_count:
         missing = superblock.groups_count - size
         problems.add("group descriptors", f"{missing:,} groups lie beyond the end of the evidence")
@@ -90,23 +91,25 @@ def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems)
     bad = ~(_is_valid(groups, superblock) & readable)
     if not bad.any():
         return groups
+    rows = rows.copy()
     for copy in _backup_copies(superblock):
-        rows, bad = _repair_rows(blocks, superblock, copy, rows, bad)
+        spare, is_read = _descriptor_rows(blocks, superblock, copy, size)
+        better = bad & is_read & _is_valid(parse_groups(spare, superblock), superblock)
+        rows[better] = spare[better]
+        for stale in ("bg_flags", "bg_itable_unused_lo"):
+            rows[better, DESCRIPTOR.span(stale)] = 0
+        bad &= ~better
     if bad.all() and not readable.any():
         raise AccessError("the group descriptors cannot be read, and no copy of them is sound")
-    mended = parse_groups(rows, superblock)
-    _report_repairs(groups, mended, bad, superblock, problems)
-    return mended
-
-
-def _groups_within_evidence(blocks: BlockReader, superblock: Superblock) -> int:
-    span = max(blocks.blocks_count - superblock.first_data_block, 1)
-    return -(-span // superblock.blocks_per_group)
+    count, lost = int((~_is_valid(groups, superblock)).sum()), int(bad.sum())
+    what = f"{count} of {size} are damaged; {count - lost} taken from backup copies"
+    problems.add("group descriptors", what, Severity.ERROR if lost else Severity.WARNING)
+    return parse_groups(rows, superblock)
 
 
 def _descriptor_rows(
     blocks: BlockReader, superblock: Superblock, copy: int, count: int
-) -> tuple[Any, Any]:
+) -> tuple[Bytes2D, Bools]:
     """(uint8 (count, descriptor size), True where readable (count,)) of one descriptor copy."""
     size, block_size = superblock.descriptor_size, superblock.block_size
     places = descriptor_blocks(superblock, copy, -(-count * size // block_size))
@@ -115,9 +118,9 @@ def _descriptor_rows(
     return data.reshape(-1, size)[:count], np.repeat(readable, per_block)[:count]
 
 
-def _is_valid(groups: GroupTable, superblock: Superblock) -> Any:
+def _is_valid(groups: GroupTable, superblock: Superblock) -> Bools:
     """True where all locations are in the file system and the checksum, if any, matches."""
-    fine = (groups.computed_checksum < 0) | (groups.computed_checksum == groups.checksum)
+    fine: Bools = (groups.computed_checksum < 0) | (groups.computed_checksum == groups.checksum)
     for place in (groups.block_bitmap, groups.inode_bitmap, groups.inode_table):
         fine &= (place > 0) & (place < superblock.blocks_count)
     return fine
@@ -130,28 +133,3 @@ def _backup_copies(superblock: Superblock) -> list[int]:
         if has_superblock(superblock, group)
         and first_block(superblock, group) < superblock.blocks_count
     ][:4]
-
-
-def _repair_rows(
-    blocks: BlockReader, superblock: Superblock, copy: int, rows: Any, bad: Any
-) -> tuple[Any, Any]:
-    """Replace bad rows by valid ones of a backup copy, whose uninitialised flags are stale."""
-    spare, readable = _descriptor_rows(blocks, superblock, copy, len(rows))
-    better = bad & readable & _is_valid(parse_groups(spare, superblock), superblock)
-    rows = rows.copy()
-    rows[better] = spare[better]
-    rows[better, 18:20] = 0  # bg_flags
-    rows[better, 28:30] = 0  # bg_itable_unused_lo
-    return rows, bad & ~better
-
-
-def _report_repairs(
-    before: GroupTable, after: GroupTable, bad: Any, superblock: Superblock, problems: Problems
-) -> None:
-    count = int((~_is_valid(before, superblock)).sum())
-    lost = int(bad.sum())
-    problems.add(
-        "group descriptors",
-        f"{count} of {len(after)} are damaged; {count - lost} taken from backup copies",
-        Severity.ERROR if lost else Severity.WARNING,
-    )

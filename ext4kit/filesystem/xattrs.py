@@ -72,25 +72,10 @@ def _entries(area: _XattrArea, problems: Problems, where: str) -> Iterator[Xattr
         problems.add(where, f"{area.label}: {error}; attributes from there on are missing")
 
 
-def _is_hidden(entry: XattrEntry) -> bool:
-    """Whether users never see the attribute: inline content or the encryption context."""
-    inline = entry.index == xattr.SYSTEM and entry.suffix == INLINE_DATA_NAME
-    return inline or entry.index == xattr.ENCRYPTION
-
-
-def _as_getxattr(value: bytes, entry: XattrEntry) -> bytes:
-    """The value as `getxattr` returns it.
-
-    Raises:
-        CorruptError: an access control list that cannot be read.
-    """
-    return acl.acl_to_xattr(acl.parse_acl(value)) if entry.index in ACL_INDEXES else value
-
-
 def _value(
     entry: XattrEntry, fetch_value_inode: FetchValue, problems: Problems, where: str
 ) -> bytes | None:
-    """The value to show, or None (and a problem) if it cannot be read."""
+    """The value as `getxattr` returns it, or None (and a problem) if it cannot be read."""
     name = entry.name.decode("utf-8", "backslashreplace")
     value = entry.value
     if value is None:
@@ -103,7 +88,7 @@ def _value(
             what = f"{len(value):,} of its {entry.value_size:,} bytes could be read"
             problems.add(where, f"attribute {name}: {what}")
     try:
-        return _as_getxattr(value, entry)
+        return acl.acl_to_xattr(acl.parse_acl(value)) if entry.index in ACL_INDEXES else value
     except CorruptError as error:
         problems.add(where, f"attribute {name}: {error}; shown as it is on disk")
         return value
@@ -139,24 +124,20 @@ def read_xattrs(
     found: dict[bytes, bytes] = {}
     for area in _areas(inode_raw, extra_isize, acl_block, problems, where):
         for entry in _entries(area, problems, where):
-            if _is_hidden(entry):
+            inline = (entry.index, entry.suffix) == (xattr.SYSTEM, INLINE_DATA_NAME)
+            if inline or entry.index == xattr.ENCRYPTION:  # users never see them
                 continue
             value = _value(entry, fetch_value_inode, problems, where)
             if value is None:
                 continue
-            _report_oddities(entry, entry.name in found, problems, where)
+            what = f"attribute {entry.name.decode('utf-8', 'backslashreplace')}"
+            if entry.name in found:
+                problems.add(where, f"{what} is there twice; the first counts", Severity.WARNING)
+            if entry.index not in xattr.PREFIXES:
+                what = f"{what} has a name index that no kernel lists"
+                problems.add(where, what, Severity.WARNING)
             found.setdefault(entry.name, value)
     return found
-
-
-def _report_oddities(entry: XattrEntry, seen: bool, problems: Problems, where: str) -> None:
-    name = entry.name.decode("utf-8", "backslashreplace")
-    if seen:
-        problems.add(where, f"attribute {name} is there twice; the first counts", Severity.WARNING)
-    if entry.index not in xattr.PREFIXES:
-        problems.add(
-            where, f"attribute {name} has a name index that no kernel lists", Severity.WARNING
-        )
 
 
 def _find(area: _XattrArea, index: int, suffix: bytes | None) -> XattrEntry | None:

@@ -178,13 +178,9 @@ def parse_root(block: Buffer) -> IndexRoot:
         raise CorruptError(DX_ROOT.name, 0, "not '.', '..' and an index behind them")
     if root.indirect_levels > MAX_LEVELS:
         raise CorruptError(DX_ROOT.name, 0, f"{root.indirect_levels} levels of index nodes")
-    return IndexRoot(
-        InodeNumber(root.dot_inode),
-        InodeNumber(root.dotdot_inode),
-        root.hash_version,
-        root.indirect_levels,
-        parse_entries(block, DX_ROOT.size),
-    )
+    inodes = InodeNumber(root.dot_inode), InodeNumber(root.dotdot_inode)
+    entries = parse_entries(block, DX_ROOT.size)
+    return IndexRoot(*inodes, root.hash_version, root.indirect_levels, entries)
 
 
 def parse_node(block: Buffer) -> IndexEntries:

@@ -316,10 +316,8 @@ class InodeTable:
         late = set(np.flatnonzero(latest >= COLUMN_SECONDS * NANOSECONDS).tolist())
         columns = {name: instead.get(name, getattr(self, name)).tolist() for name in _NUMBERS}
         exists = (self.extra_isize >= 24).tolist()
-        columns["crtime"] = [
-            time if has_crtime else None
-            for time, has_crtime in zip(columns["crtime"], exists, strict=True)
-        ]
+        pairs = zip(columns["crtime"], exists, strict=True)
+        columns["crtime"] = [time if has_crtime else None for time, has_crtime in pairs]
         blocks, rows = _each_row(self.i_block), _each_row(self.raw)
         for row, values in enumerate(zip(*columns.values(), blocks, rows, strict=True)):
             inode = Inode(*values)
@@ -327,13 +325,9 @@ class InodeTable:
 
     def _exact(self, inode: Inode) -> Inode:
         """The inode (of 256 bytes or more) with times that a column cannot hold."""
-        raw, times = inode.raw, ("atime", "mtime", "ctime", "crtime")
-        extra = INODE_EXTRA.parse(raw, GOOD_OLD_SIZE)
-        stored = _Stored(INODE.parse(raw), extra, self._superblock)
-        exact: dict[str, Any] = {
-            name: _FIELDS[name](stored) for name in times if getattr(inode, name) is not None
-        }
-        return replace(inode, **exact)
+        exact = parse_inode(inode.raw, inode.number, self._superblock)
+        times = {name: getattr(exact, name) for name in ("atime", "mtime", "ctime", "crtime")}
+        return replace(inode, **times)
 
 
 def _each_row(rows: Bytes2D) -> Iterator[bytes]:

@@ -208,17 +208,10 @@ class JournalFeatures:
     def names(self) -> list[str]:
         """The set features by their names in dumpe2fs; unknown bits as FEATURE_C/I/R<bit>."""
         known = [name for flag, name in _SPELLED if flag in self]
-        unknown = {
-            "C": int(self.compat) & ~KNOWN_COMPAT,
-            "I": self.unknown_incompat,
-            "R": self.ro_compat,
-        }
-        return known + [
-            f"FEATURE_{letter}{bit}"
-            for letter, word in unknown.items()
-            for bit in range(32)
-            if word >> bit & 1
-        ]
+        words = {"C": int(self.compat) & ~KNOWN_COMPAT, "I": self.unknown_incompat}
+        words["R"] = self.ro_compat
+        bits = ((letter, bit) for letter in words for bit in range(32) if words[letter] >> bit & 1)
+        return known + [f"FEATURE_{letter}{bit}" for letter, bit in bits]
 
 
 def tag_bytes(features: JournalFeatures) -> int:
@@ -279,11 +272,8 @@ class JournalSuperblock:
         body[SUPERBLOCK.span("s_checksum")] = bytes(4)
         features = JournalFeatures()
         if raw.s_header.h_blocktype == BlockType.SUPERBLOCK_V2:  # version 1 ends before them
-            features = JournalFeatures(
-                JournalCompat(raw.s_feature_compat),
-                JournalIncompat(raw.s_feature_incompat),
-                raw.s_feature_ro_compat,
-            )
+            words = JournalCompat(raw.s_feature_compat), JournalIncompat(raw.s_feature_incompat)
+            features = JournalFeatures(*words, raw.s_feature_ro_compat)
         users = range(min(raw.s_nr_users, 48))
         return cls(
             **stored_values(cls, SUPERBLOCK, raw),

@@ -214,15 +214,8 @@ def _from_json(facts: dict[str, Any]) -> LuksHeader:
     sector = int(segment["sector_size"])
     if sector not in (512, 1024, 2048, 4096):
         raise ValueError(f"sectors of {sector} bytes")
-    return LuksHeader(
-        2,
-        int(segment["offset"]),
-        size,
-        str(segment["encryption"]),
-        sector,
-        int(segment["iv_tweak"]),
-        slots,
-    )
+    offset, cipher = int(segment["offset"]), str(segment["encryption"])
+    return LuksHeader(2, offset, size, cipher, sector, int(segment["iv_tweak"]), slots)
 
 
 def _slots_2(slots: dict[str, Any], digest: dict[str, Any]) -> Iterator[Slot]:
@@ -231,32 +224,19 @@ def _slots_2(slots: dict[str, Any], digest: dict[str, Any]) -> Iterator[Slot]:
         slot = slots[name]
         if slot["type"] != "luks2":
             continue
-        yield _bounded(
-            Slot(
-                name,
-                int(slot["key_size"]),
-                int(slot["area"]["offset"]),
-                int(slot["af"]["stripes"]),
-                str(slot["area"]["encryption"]),
-                int(slot["area"]["key_size"]),
-                str(slot["af"]["hash"]),
-                _derivation(slot["kdf"]),
-                check,
-            )
-        )
+        area, splitter = slot["area"], slot["af"]
+        sizes = (int(slot["key_size"]), int(area["offset"]), int(splitter["stripes"]))
+        cipher = (str(area["encryption"]), int(area["key_size"]))
+        derivation = _derivation(slot["kdf"])
+        yield _bounded(Slot(name, *sizes, *cipher, str(splitter["hash"]), derivation, check))
 
 
 def _derivation(facts: dict[str, Any]) -> Derivation:
-    salt = _base64(facts["salt"])
-    if facts["type"] == "pbkdf2":
-        return Derivation("pbkdf2", salt, int(facts["iterations"]), str(facts["hash"]))
-    return Derivation(
-        str(facts["type"]),
-        salt,
-        int(facts["time"]),
-        memory=int(facts["memory"]),
-        lanes=int(facts["cpus"]),
-    )
+    kind, salt = str(facts["type"]), _base64(facts["salt"])
+    if kind == "pbkdf2":
+        return Derivation(kind, salt, int(facts["iterations"]), str(facts["hash"]))
+    memory, lanes = int(facts["memory"]), int(facts["cpus"])
+    return Derivation(kind, salt, int(facts["time"]), memory=memory, lanes=lanes)
 
 
 def _bounded(slot: Slot) -> Slot:
@@ -265,15 +245,12 @@ def _bounded(slot: Slot) -> Slot:
     Raises:
         CorruptError: they exceed the limits.
     """
-    how = (slot.derivation, slot.digest.derivation)
-    sane = all(
-        0 < each.iterations < _MOST_ITERATIONS
-        and each.memory <= _MOST_MEMORY
-        and each.lanes <= _MOST_LANES
-        for each in how
-    )
-    sizes = 0 < slot.key_bytes <= _MOST_KEY and 0 < slot.cipher_bytes <= _MOST_KEY
-    if not sane or not sizes or not 0 < slot.stripes <= _MOST_STRIPES:
+    fits = 0 < slot.key_bytes <= _MOST_KEY and 0 < slot.cipher_bytes <= _MOST_KEY
+    fits = fits and 0 < slot.stripes <= _MOST_STRIPES
+    for each in (slot.derivation, slot.digest.derivation):
+        fits = fits and 0 < each.iterations < _MOST_ITERATIONS
+        fits = fits and each.memory <= _MOST_MEMORY and each.lanes <= _MOST_LANES
+    if not fits:
         raise CorruptError("LUKS key slot", slot.offset, "numbers out of bounds")
     return slot
 

@@ -232,11 +232,8 @@ class Superblock:
         """
         raw = SUPERBLOCK.first(data, offset)
         values = stored_values(cls, SUPERBLOCK, raw)
-        features = Features(
-            Compat(raw.s_feature_compat),
-            Incompat(raw.s_feature_incompat),
-            RoCompat(raw.s_feature_ro_compat),
-        )
+        compat, incompat = Compat(raw.s_feature_compat), Incompat(raw.s_feature_incompat)
+        features = Features(compat, incompat, RoCompat(raw.s_feature_ro_compat))
         if Incompat.BIT64 not in features:  # the upper halves do not count
             for name in ("blocks_count", "reserved_blocks_count", "free_blocks_count"):
                 values[name] &= 0xFFFFFFFF

@@ -121,15 +121,8 @@ class ElfHeader:
             raise CorruptError("ELF header", 0, f"section headers of {raw.e_shentsize} bytes")
         if raw.e_phnum and raw.e_phentsize != layouts[2].size:
             raise CorruptError("ELF header", 0, f"program headers of {raw.e_phentsize} bytes")
-        return cls(
-            layouts[0].size,
-            raw.e_shoff,
-            layouts[1].size,
-            raw.e_shnum,
-            raw.e_phoff,
-            raw.e_phnum,
-            layouts,
-        )
+        sections = (raw.e_shoff, layouts[1].size, raw.e_shnum)
+        return cls(layouts[0].size, *sections, raw.e_phoff, raw.e_phnum, layouts)
 
     @property
     def section_bytes(self) -> int:
