@@ -226,16 +226,16 @@ def _read_inline(fs: Inodes, table: InodeTable, inline: Rows, dots: bool) -> lis
 def _read_inline_tail(fs: Inodes, table: InodeTable, row: int, dots: bool) -> DirListing:
     from ext4kit.filesystem.xattrs import inline_data_tail
 
-    raw, extra, number = table.raw[row].tobytes(), int(table.extra_isize[row]), table.number[row]
+    number, extra = int(table.number[row]), int(table.extra_isize[row])
     try:
-        tail = inline_data_tail(raw, extra)[: max(int(table.size[row]) - 60, 0)]
+        tail = inline_data_tail(table.raw[row].tobytes(), extra)[: int(table.size[row]) - 60]
     except CorruptError as error:
         fs.problems.add(f"directory inode {number}", f"a part of its entries is lost: {error}")
         tail = b""
     data = np.frombuffer(tail, np.uint8)[None, :]
     entries, broken = parse_entries(data, fs.has_file_types, dots=dots)
     if broken[0] >= 0:
-        _tell_broken_inline(fs, int(number), 60 + int(broken[0]))
+        _tell_broken_inline(fs, number, 60 + int(broken[0]))
     return _to_listing(entries, data, np.array([row]))
 
 

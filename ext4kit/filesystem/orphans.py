@@ -13,10 +13,10 @@ from ext4kit.parsers.orphan import parse_orphan_block
 
 def read_orphans(fs: Inodes) -> list[int]:
     """Inode numbers on the orphan list and in the orphan file, without duplicates."""
-    return list(dict.fromkeys(_orphan_list(fs) + _orphan_file(fs)))
+    return list(_orphan_list(fs) | dict.fromkeys(_orphan_file(fs)))
 
 
-def _orphan_list(fs: Inodes) -> list[int]:
+def _orphan_list(fs: Inodes) -> dict[int, None]:
     """The list that starts in the superblock and continues in the `i_dtime` field of each inode."""
     found: dict[int, None] = {}  # in order, and fast to look up in a long list
     number = fs.superblock.last_orphan
@@ -30,7 +30,7 @@ def _orphan_list(fs: Inodes) -> list[int]:
         except AccessError as error:
             fs.problems.add("orphan list", f"breaks off: {error}")
             break
-    return list(found)
+    return found
 
 
 def _orphan_file(fs: Inodes) -> list[int]:

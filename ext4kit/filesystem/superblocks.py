@@ -92,7 +92,13 @@ def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems)
     if not bad.any():
         return groups
     rows = rows.copy()
-    for copy in _backup_copies(superblock):
+    copies = [
+        group
+        for group in range(1, min(superblock.groups_count, 1 << 16))
+        if has_superblock(superblock, group)
+        and first_block(superblock, group) < superblock.blocks_count
+    ]
+    for copy in copies[:4]:
         spare, is_read = _descriptor_rows(blocks, superblock, copy, size)
         better = bad & is_read & _is_valid(parse_groups(spare, superblock), superblock)
         rows[better] = spare[better]
@@ -124,12 +130,3 @@ def _is_valid(groups: GroupTable, superblock: Superblock) -> Bools:
     for place in (groups.block_bitmap, groups.inode_bitmap, groups.inode_table):
         fine &= (place > 0) & (place < superblock.blocks_count)
     return fine
-
-
-def _backup_copies(superblock: Superblock) -> list[int]:
-    return [
-        group
-        for group in range(1, min(superblock.groups_count, 1 << 16))
-        if has_superblock(superblock, group)
-        and first_block(superblock, group) < superblock.blocks_count
-    ][:4]

@@ -28,6 +28,9 @@ class _XattrArea:
     entries_offset: int
     values_base: int
 
+    def entry_at(self, offset: int) -> XattrEntry:
+        return xattr.entry_at(self.data, offset, self.values_base, len(self.data))
+
 
 def _body(inode_raw: bytes, extra_isize: int) -> _XattrArea | None:
     if not xattr.has_body(inode_raw, extra_isize):
@@ -46,30 +49,24 @@ def _block(acl_block: bytes) -> _XattrArea:
     return _XattrArea("attribute block", acl_block, xattr.XATTR_BLOCK_HEADER.size, 0)
 
 
-def _areas(
+def _entries(
     inode_raw: bytes, extra_isize: int, acl_block: bytes | None, problems: Problems, where: str
-) -> Iterator[_XattrArea]:
-    body = _body(inode_raw, extra_isize)
-    if body is not None:
-        yield body
-    if acl_block is not None:
-        try:
-            yield _block(acl_block)
-        except CorruptError as error:
-            problems.add(where, f"attribute block: {error}; its attributes are missing")
-
-
-def _entries(area: _XattrArea, problems: Problems, where: str) -> Iterator[XattrEntry]:
-    """The readable entries of an area; unreadable ones become problems."""
-    end = len(area.data)
+) -> Iterator[XattrEntry]:
+    """The readable entries of both areas; unreadable ones become problems."""
+    areas = [_body(inode_raw, extra_isize)]
     try:
-        for offset in xattr.entry_offsets(area.data, area.entries_offset, end):
-            try:
-                yield xattr.entry_at(area.data, offset, area.values_base, end)
-            except CorruptError as error:
-                problems.add(where, f"{area.label}: {error}; the attribute is missing")
+        areas.append(None if acl_block is None else _block(acl_block))
     except CorruptError as error:
-        problems.add(where, f"{area.label}: {error}; attributes from there on are missing")
+        problems.add(where, f"attribute block: {error}; its attributes are missing")
+    for area in filter(None, areas):
+        try:
+            for offset in xattr.entry_offsets(area.data, area.entries_offset, len(area.data)):
+                try:
+                    yield area.entry_at(offset)
+                except CorruptError as error:
+                    problems.add(where, f"{area.label}: {error}; the attribute is missing")
+        except CorruptError as error:
+            problems.add(where, f"{area.label}: {error}; attributes from there on are missing")
 
 
 def _value(
@@ -122,21 +119,20 @@ def read_xattrs(
         name, the body's value counts, as in the kernel.
     """
     found: dict[bytes, bytes] = {}
-    for area in _areas(inode_raw, extra_isize, acl_block, problems, where):
-        for entry in _entries(area, problems, where):
-            inline = (entry.index, entry.suffix) == (xattr.SYSTEM, INLINE_DATA_NAME)
-            if inline or entry.index == xattr.ENCRYPTION:  # users never see them
-                continue
-            value = _value(entry, fetch_value_inode, problems, where)
-            if value is None:
-                continue
-            what = f"attribute {entry.name.decode('utf-8', 'backslashreplace')}"
-            if entry.name in found:
-                problems.add(where, f"{what} is there twice; the first counts", Severity.WARNING)
-            if entry.index not in xattr.PREFIXES:
-                what = f"{what} has a name index that no kernel lists"
-                problems.add(where, what, Severity.WARNING)
-            found.setdefault(entry.name, value)
+    for entry in _entries(inode_raw, extra_isize, acl_block, problems, where):
+        inline = (entry.index, entry.suffix) == (xattr.SYSTEM, INLINE_DATA_NAME)
+        if inline or entry.index == xattr.ENCRYPTION:  # users never see them
+            continue
+        value = _value(entry, fetch_value_inode, problems, where)
+        if value is None:
+            continue
+        what = f"attribute {entry.name.decode('utf-8', 'backslashreplace')}"
+        if entry.name in found:
+            problems.add(where, f"{what} is there twice; the first counts", Severity.WARNING)
+        if entry.index not in xattr.PREFIXES:
+            what = f"{what} has a name index that no kernel lists"
+            problems.add(where, what, Severity.WARNING)
+        found.setdefault(entry.name, value)
     return found
 
 
@@ -146,13 +142,12 @@ def _find(area: _XattrArea, index: int, suffix: bytes | None) -> XattrEntry | No
     Raises:
         CorruptError: the entry's value, or the chain of entries before it, is damaged.
     """
-    end = len(area.data)
-    for offset in xattr.entry_offsets(area.data, area.entries_offset, end):
+    for offset in xattr.entry_offsets(area.data, area.entries_offset, len(area.data)):
         raw = xattr.XATTR_ENTRY.parse(area.data, offset)
         start = offset + xattr.XATTR_ENTRY.size
         name = area.data[start : start + raw.e_name_len]
         if raw.e_name_index == index and suffix in (None, name):
-            return xattr.entry_at(area.data, offset, area.values_base, end)
+            return area.entry_at(offset)
     return None
 
 
