@@ -104,10 +104,7 @@ class FoundFileSystem:
 
 
 def find_file_systems(
-    source: Source,
-    problems: Problems,
-    progress: Progress | None = None,
-    most: int | None = None,
+    source: Source, problems: Problems, progress: Progress | None = None, most: int | None = None
 ) -> list[FoundFileSystem]:
     """The file systems with a superblock at any sector of a source, by offset.
 

@@ -18,13 +18,7 @@ from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.filesystem.superblocks import read_groups
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags
-from ext4kit.parsers.inode import (
-    Inode,
-    InodeTable,
-    inode_checksums_ok,
-    parse_inode,
-    parse_inodes,
-)
+from ext4kit.parsers.inode import Inode, InodeTable, inode_checksums_ok, parse_inode, parse_inodes
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problems
 from ext4kit.reasons import Reason

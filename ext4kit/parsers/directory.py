@@ -155,11 +155,7 @@ def record_length(raw: Int64s, block_size: int) -> Int64s:
 
 
 def parse_entries(
-    blocks: Bytes2D,
-    has_file_type: bool,
-    start: int = 0,
-    end: int | None = None,
-    dots: bool = True,
+    blocks: Bytes2D, has_file_type: bool, start: int = 0, end: int | None = None, dots: bool = True
 ) -> tuple[EntryTable, Int64s]:
     """The entries in use of many blocks, parsed in parallel.
 
