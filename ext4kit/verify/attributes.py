@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt8s, UInt32s
-from ext4kit.parsers.xattr import XATTR_ENTRY
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s, UInt32s
+from ext4kit.parsers.inode import GOOD_OLD_SIZE
+from ext4kit.parsers.xattr import MAGIC, XATTR_BODY_HEADER, XATTR_ENTRY
 from ext4kit.units import widen
 
+LEAST_EXTRA = 4  # size of `i_extra_isize` and `i_checksum_hi`
 NAME_STEPS, VALUE_STEPS = 255, 1 << 14  # bytes of name and words of value that a hash covers
 
 
@@ -33,15 +35,38 @@ class XattrEntries(Table):
     hash: Int64s
 
 
-def read_attributes(rows: Bytes2D, start: Int64s) -> tuple[XattrEntries, Int64s, Bools]:
+def body_areas(words: UInt32s, extra: Int64s) -> tuple[Bools, Rows]:
+    """Find the attributes in inode bodies.
+
+    Args:
+        words: 32-bit words of the inodes, (n, words of each).
+        extra: `i_extra_isize` of each.
+
+    Returns:
+        Bool per inode, True where `i_extra_isize` is wrong; rows of the inodes with attributes.
+    """
+    size = words.shape[1] * 4
+    wrong = (extra < LEAST_EXTRA) | (extra > size - GOOD_OLD_SIZE) | (extra % 4 != 0)
+    wrong &= extra != 0
+    start = GOOD_OLD_SIZE + extra
+    fits = start + XATTR_BODY_HEADER.size + 4 <= size
+    room = np.flatnonzero(~wrong & (extra != 0) & fits)
+    return wrong, room[words[room, start[room] // 4] == MAGIC]
+
+
+def read_attributes(
+    rows: Bytes2D, start: Int64s, base: Int64s
+) -> tuple[XattrEntries, Int64s, Bools]:
     """Read the entries of all areas.
 
     Args:
         rows: uint8 (areas, size), size a multiple of 4.
         start: int64 (areas,), byte offset of each first entry, a multiple of 4.
+        base: int64 (areas,), origin of value offsets.
 
     Returns:
-        The entries; int64 (areas,), end of each list; bool (areas,), True where a list is broken.
+        The entries without those whose value exceeds the area; int64 (areas,), end of each list;
+        bool (areas,), True where an entry or a value exceeds the area.
     """
     size = rows.shape[1]
     flat = np.ascontiguousarray(rows).reshape(-1)
@@ -69,21 +94,11 @@ def read_attributes(rows: Bytes2D, start: Int64s) -> tuple[XattrEntries, Int64s,
             *(widen(words[word + step]) for step in (1, 2, 3)),
         ))  # fmt: skip
         place[area] = following
-    return XattrEntries.concat(found), end, broken
-
-
-def values_fit(entries: XattrEntries, base: Int64s, size: int) -> Bools:
-    """Per entry: True where its value, if it is in the area, lies within the area.
-
-    Args:
-        entries: of areas of `size` bytes.
-        base: int64 per area: origin of value offsets.
-        size: bytes per area.
-    """
-    inside = entries.value_inode == 0
+    entries = XattrEntries.concat(found)
     stop = base[entries.area] + entries.value_offset + entries.value_size
-    fits: Bools = ~inside | (entries.value_size == 0) | (stop <= size)
-    return fits
+    fits = (entries.value_inode != 0) | (entries.value_size == 0) | (stop <= size)
+    broken[entries.area[~fits]] = True
+    return entries.take(fits), end, broken
 
 
 def colliding_areas(entries: XattrEntries, base: Int64s, start: Int64s, end: Int64s) -> Bools:

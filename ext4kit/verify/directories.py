@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.grouping import distinct, first_occurrence
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt64s
+from ext4kit.arrays.grouping import distinct, expand, first_occurrence, starts_group
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows, UInt64s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.filesystem.xattrs import inline_data_tail
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.directory import (
-    DIRENT,
     DIRENT_TAIL,
     TAIL_FILE_TYPE,
     EntryTable,
@@ -25,9 +24,10 @@ from ext4kit.parsers.directory import (
 )
 from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.name_hashes import KNOWN, dirhashes
+from ext4kit.verify.findings import Words, text_of
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import ROOT, Directories
-from ext4kit.verify.scene import InodesInUse, VerifyContext
+from ext4kit.verify.scene import InodesInUse, VerifyContext, in_batches
 
 BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 1024, 1 << 16
 MOST_BLOCKS = 1 << 22  # directory blocks that are checked together
@@ -57,54 +57,24 @@ def check_directories(scene: VerifyContext, facts: InodesInUse, pieces: list[Dir
     """Check all directories and return the link data from their entries."""
     count = len(facts.number)
     links = Links(*(np.zeros(count, np.int64) for _ in range(3)))
-    for piece in _in_large_pieces(pieces):
-        check = _Check(scene, facts, links, piece.table)
-        check.blocks(piece)
+    for batch in in_batches(pieces, lambda piece: len(piece.table), DIRECTORIES_AT_ONCE):
+        table = InodeTable.concat([piece.table for piece in batch])
+        check = _Check(scene, facts, links, table)
+        check.blocks(Runs.stacked([(piece.runs, len(piece.table)) for piece in batch]))
         check.inline()
     return links
 
 
-def _in_large_pieces(pieces: list[Directories]) -> Iterator[Directories]:
-    """The same directories in tables of some tens of thousands."""
-    batch: list[Directories] = []
-    for place, piece in enumerate(pieces):
-        batch.append(piece)
-        size = sum(len(one.table) for one in batch)
-        if size >= DIRECTORIES_AT_ONCE or place == len(pieces) - 1:
-            yield _together(batch)
-            batch = []
-
-
-def _together(batch: list[Directories]) -> Directories:
-    table = InodeTable.concat([one.table for one in batch])
-    return Directories(table, Runs.stacked([(one.runs, len(one.table)) for one in batch]))
-
-
-def _expanded(scene: VerifyContext, piece: Directories) -> DirectoryBlocks:
-    runs = piece.runs
-    total = np.cumsum(runs.length)
-    kept = total <= min(MOST_BLOCKS, scene.fs.blocks.blocks_count)  # each block has one owner
-    if not kept.all():
-        lost = distinct(runs.owner[~kept])[0]
-        scene.add_inodes("directory-unreadable", piece.table.number[lost], "too many blocks")
-        runs = runs.take(kept)
-    owner = np.repeat(runs.owner, runs.length)
-    step = np.arange(len(owner)) - np.repeat(np.cumsum(runs.length) - runs.length, runs.length)
-    return DirectoryBlocks(
-        owner,
-        np.repeat(runs.logical, runs.length) + step,
-        np.repeat(runs.physical, runs.length) + step,
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class _Some:
-    """Entries of some directory blocks, without `.` and `..`.
+class _Entries(Table):
+    """Entries of some directories, without `.` and `..`.
 
     Attributes:
         owner: row of the directory; block, offset: location of each entry.
         inode, file_type, names: as stored.
-        place: row of the block among all; -1 for inline data.
+        place: row of the block among all; NO_ROW for inline data.
+        key: 64-bit hash of the name, equal for equal names and almost never for different ones.
+        is_bad_name: True where the name contains a slash or a NUL.
     """
 
     owner: Rows
@@ -114,6 +84,8 @@ class _Some:
     file_type: Int64s
     names: Names
     place: Rows
+    key: UInt64s
+    is_bad_name: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +98,6 @@ class _Read:
         tails: rows of blocks for each of `TAIL_CODES`.
         broken: position where entries break off, from `parse_entries`.
         stray: the entries `.` and `..`; entries: all others.
-        keys: `_name_keys` of these; bad_names: `_bad_names`.
         disordered: rows of blocks, by hash version.
     """
 
@@ -136,9 +107,7 @@ class _Read:
     tails: tuple[Rows, Rows]
     broken: Int64s
     stray: EntryTable
-    entries: _Some
-    keys: UInt64s
-    bad_names: Bools
+    entries: _Entries
     disordered: list[Rows]
 
 
@@ -155,16 +124,28 @@ class _Check:
         self.sealed = scene.superblock.has_metadata_checksums
         self.keys: list[tuple[Rows, UInt64s, Int64s]] = []
 
-    def blocks(self, piece: Directories) -> None:
+    def blocks(self, runs: Runs) -> None:
         """Check directories with blocks."""
-        blocks = _expanded(self.context, piece)
+        blocks = self._expanded(runs)
         indexed = (self.table.flags & int(InodeFlags.INDEX)) != 0
         index = check_index(self.context, self.table, blocks, indexed)
-        starts = range(0, len(blocks.owner), BLOCKS_AT_ONCE)
+        starts = range(0, len(blocks), BLOCKS_AT_ONCE)
         parts = (at + np.flatnonzero(~index.is_inner[at : at + BLOCKS_AT_ONCE]) for at in starts)
         for read in prefetch_map(lambda some: self._read(blocks, index, some), parts):
             self._check_blocks(blocks, read)
         self._duplicates()
+
+    def _expanded(self, runs: Runs) -> DirectoryBlocks:
+        most = min(MOST_BLOCKS, self.context.fs.blocks.blocks_count)  # each block has one owner
+        kept = np.cumsum(runs.length) <= most
+        lost = distinct(runs.owner[~kept])[0]
+        self.context.add_inodes("directory-unreadable", self.table.number, lost, "too many blocks")
+        runs = runs.take(kept)
+        row, step = expand(runs.length)
+        owner = runs.owner[row]
+        return DirectoryBlocks(
+            owner, self.table.number[owner], runs.logical[row] + step, runs.physical[row] + step
+        )
 
     def _read(self, blocks: DirectoryBlocks, index: Index, some: Rows) -> _Read:
         """Read some blocks and compute all results that need no other blocks."""
@@ -177,14 +158,12 @@ class _Check:
         stray = entries.take(dots)
         entries, names = entries.take(~dots), names.take(~dots)
         place = some[entries.block]
-        chosen = _Some(
+        chosen = _Entries(
             blocks.owner[place], blocks.block[place], entries.offset, entries.inode,
-            entries.file_type, names, place,
+            entries.file_type, names, place, _name_keys(names), _bad_names(names),
         )  # fmt: skip
-        return _Read(
-            lost, some, rows, tails, broken, stray, chosen, _name_keys(names),
-            _bad_names(names), self._disordered(chosen, index),
-        )  # fmt: skip
+        disordered = self._disordered(chosen, index)
+        return _Read(lost, some, rows, tails, broken, stray, chosen, disordered)
 
     def _check_blocks(self, blocks: DirectoryBlocks, read: _Read) -> None:
         self._report("directory-unreadable", blocks, read.lost, self.context.fs.unreadable)
@@ -192,22 +171,26 @@ class _Check:
             return
         for code, places in zip(TAIL_CODES, read.tails, strict=True):
             self._report(code, blocks, places)
-        bad = np.flatnonzero(read.broken >= 0)
         self._report(
-            "directory-corrupted", blocks, read.some[bad],
-            lambda place: f"invalid entry at byte {read.broken[bad[place]]:,}",
+            "directory-corrupted", blocks.take(read.some), read.broken >= 0,
+            lambda at: f"invalid entry at byte {read.broken[at]:,}",
         )  # fmt: skip
         self._check_dots(blocks, read.some, read.rows)
-        self._stray_dots(blocks, read.some[read.stray.block], read.stray.offset)
-        self._check_entries(read.entries, read.keys, read.bad_names)
+        places = read.some[read.stray.block]  # `.` and `..` are in the first block, once each
+        count = np.bincount(places, minlength=1)
+        wrong = (blocks.logical[places] != 0) | (count[places] > 2)
+        stray = distinct(places[wrong])[0]
+        self._report("directory-dot", blocks, stray, "an additional `.` or `..`")
+        self._check_entries(read.entries)
         for places in read.disordered:
             self._report("htree-order", blocks, places)
 
-    def _report(self, code: str, blocks: DirectoryBlocks, places: Any, read: Any = "") -> None:
+    def _report(
+        self, code: str, blocks: DirectoryBlocks, rows: Rows | Bools, read: Words = ""
+    ) -> None:
         self.context.add_rows(
-            code, "directory block", np.arange(len(places)), read=read,
-            inode=self.table.number[blocks.owner[places]], block=blocks.block[places],
-        )  # fmt: skip
+            code, "directory block", rows, read, inode=blocks.inode, block=blocks.block
+        )
 
     def _check_tails(
         self, blocks: DirectoryBlocks, some: Rows, rows: Bytes2D, leaf: Bools
@@ -240,11 +223,11 @@ class _Check:
         if not len(first):
             return
         owner = blocks.owner[some[first]]
-        own, length, name = _entry_at(rows, first, np.zeros(len(first), np.int64))
-        fine = (own == self.table.number[owner]) & name
+        own, length, dots = _entry_at(rows, first, np.zeros(len(first), np.int64))
+        fine = (own == self.table.number[owner]) & (dots == 1)
         second = np.clip(length, 12, rows.shape[1] - 12) // 4 * 4
-        parent, _, _ = _entry_at(rows, first, second)
-        fine &= _is_dotdot(rows, first, second)
+        parent, _, dots = _entry_at(rows, first, second)
+        fine &= dots == 2
         self._report("directory-dot", blocks, some[first[~fine]])
         good = owner[fine]
         self.links.told[self.rows[good]] = parent[fine]
@@ -256,15 +239,7 @@ class _Check:
         rows = rows[rows >= 0]
         np.add.at(self.links.counted, rows, 1)
 
-    def _stray_dots(self, blocks: DirectoryBlocks, places: Rows, offset: Int64s) -> None:
-        """Report more than two entries named `.` or `..`, and such entries in later blocks."""
-        count = np.bincount(places, minlength=1)
-        wrong = (blocks.logical[places] != 0) | (count[places] > 2)
-        self._report(
-            "directory-dot", blocks, distinct(places[wrong])[0], "an additional `.` or `..`"
-        )
-
-    def _check_entries(self, some: _Some, keys: UInt64s, bad_names: Bools) -> None:
+    def _check_entries(self, some: _Entries) -> None:
         superblock = self.context.superblock
         lowest = superblock.first_usable_inode
         cannot = (some.inode < lowest) | (some.inode > superblock.inodes_count)
@@ -286,30 +261,24 @@ class _Check:
             "entry-file-type", some, wrong,
             lambda at: f"{some.file_type[at]}, expected {expected[at]}",
         )  # fmt: skip
-        self._entries("entry-name", some, bad_names & ~self.encrypted[some.owner])
+        self._entries("entry-name", some, some.is_bad_name & ~self.encrypted[some.owner])
         np.add.at(self.links.counted, row[used], 1)
         self._note_parents(some, row, used & (mode & 0xF000 == DIRECTORY))
-        self.keys.append((some.owner, keys, some.inode))
+        self.keys.append((some.owner, some.key, some.inode))
 
-    def _entries(
-        self, code: str, some: _Some, wrong: Bools, read: Callable[[int], str] | None = None
-    ) -> None:
-        rows = np.flatnonzero(wrong)
-        if not len(rows):
-            return
-        named = some.names
-
+    def _entries(self, code: str, some: _Entries, wrong: Bools, read: Words = "") -> None:
         def words(at: int) -> str:
-            start, length = int(named.start[at]), int(named.length[at])
-            name = named.data[start : start + length].decode("utf-8", "backslashreplace")
-            return f"{name!r} -> inode {some.inode[at]}" + (f": {read(at)}" if read else "")
+            (name,) = some.names.take([at]).tolist()
+            suffix = text_of(read, at)
+            target = f"{name.decode('utf-8', 'backslashreplace')!r} -> inode {some.inode[at]}"
+            return f"{target}: {suffix}" if suffix else target
 
         self.context.add_rows(
-            code, "directory entry", rows, inode=self.table.number[some.owner],
-            block=some.block, offset=some.offset, read=words,
+            code, "directory entry", wrong, words, inode=self.table.number[some.owner],
+            block=some.block, offset=some.offset,
         )  # fmt: skip
 
-    def _note_parents(self, some: _Some, row: Rows, chosen: Bools) -> None:
+    def _note_parents(self, some: _Entries, row: Rows, chosen: Bools) -> None:
         entries = np.flatnonzero(chosen)
         if not len(entries):
             return
@@ -325,7 +294,7 @@ class _Check:
         fresh = entries[~again]
         self.links.parent[row[fresh]] = self.table.number[some.owner[fresh]]
 
-    def _disordered(self, some: _Some, index: Index) -> list[Rows]:
+    def _disordered(self, some: _Entries, index: Index) -> list[Rows]:
         """Leaves of an index with names outside their hash range, by hash version."""
         version = index.version[some.owner]
         leaf = (index.high[some.place] > 0) & ~self.folded[some.owner]
@@ -346,19 +315,17 @@ class _Check:
         if not self.keys:
             return
         owner, key, inode = (np.concatenate(part) for part in zip(*self.keys, strict=True))
+        self.keys.clear()
         mixed = np.sort(key ^ (owner.astype(np.uint64) * _FACTOR))
         if not (mixed[1:] == mixed[:-1]).any():
-            self.keys.clear()
             return
         order = np.lexsort((key, owner))
         owner, key, inode = owner[order], key[order], inode[order]
-        again = (owner[1:] == owner[:-1]) & (key[1:] == key[:-1])
-        rows = np.flatnonzero(again) + 1
+        again = ~starts_group(owner, key)
         self.context.add_inodes(
-            "entry-duplicate", self.table.number[owner[rows]],
-            lambda at: f"inodes {inode[rows[at] - 1]} and {inode[rows[at]]}",
+            "entry-duplicate", self.table.number[owner], again,
+            lambda at: f"inodes {inode[at - 1]} and {inode[at]}",
         )  # fmt: skip
-        self.keys.clear()
 
     # -- directories in the inode ---------------------------------------------------------
 
@@ -390,41 +357,33 @@ class _Check:
 
     def _inline_entries(self, rows: Rows, data: Bytes2D, start: int) -> None:
         entries, broken = parse_entries(data, self.context.fs.has_file_types, start=start)
-        bad = np.flatnonzero(broken >= 0)
         self.context.add_inodes(
-            "directory-corrupted", self.table.number[rows[bad]],
-            lambda place: f"invalid inline entry at byte {broken[bad[place]]:,}",
+            "directory-corrupted", self.table.number[rows], broken >= 0,
+            lambda row: f"invalid inline entry at byte {broken[row]:,}",
         )  # fmt: skip
         names = entries.packed_names(data)
         dots = _are_dots(names)
         owner = rows[entries.block]
-        self.context.add_inodes("directory-dot", self.table.number[owner[dots]])
+        self.context.add_inodes("directory-dot", self.table.number[owner], dots)
         entries, names, owner = entries.take(~dots), names.take(~dots), owner[~dots]
         block, offset = self.context.fs.inode_location(self.table.number[owner])
-        some = _Some(
-            owner, block, offset, entries.inode, entries.file_type, names, np.full(len(owner), -1)
-        )
-        self._check_entries(some, _name_keys(names), _bad_names(names))
+        self._check_entries(_Entries(
+            owner, block, offset, entries.inode, entries.file_type, names,
+            np.full(len(owner), NO_ROW), _name_keys(names), _bad_names(names),
+        ))  # fmt: skip
 
 
-def _entry_at(data: Bytes2D, row: Rows, offset: Int64s) -> tuple[Int64s, Int64s, Bools]:
-    """(inode, record length, True where it is `.`) of the entry at a byte offset of some rows.
+def _entry_at(data: Bytes2D, row: Rows, offset: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """(inode, record length, number of dots) of the entry at a byte offset of some rows.
 
-    The offset must be a multiple of 4.
+    The offset must be a multiple of 4. The number is 0 where the name is neither `.` nor `..`.
     """
-    words = np.ascontiguousarray(data).view("<u4")
+    words = np.ascontiguousarray(data).view("<u4").astype(np.int64)
     word = offset // 4
-    head = words[row, word + 1].astype(np.int64)
-    name = head >> 16 & 0xFF, words[row, np.minimum(word + 2, words.shape[1] - 1)]
-    dot = (name[0] == 1) & (name[1] & 0xFF == ord("."))
-    return words[row, word].astype(np.int64), head & 0xFFFF, dot
-
-
-def _is_dotdot(data: Bytes2D, row: Rows, offset: Int64s) -> Bools:
-    length = data[row, offset + 6]
-    first, second = data[row, offset + DIRENT.size], data[row, offset + DIRENT.size + 1]
-    found: Bools = (length == 2) & (first == ord(".")) & (second == ord("."))
-    return found
+    head, name = words[row, word + 1], words[row, word + 2]
+    length = head >> 16 & 0xFF
+    dots = (length == 1) & (name & 0xFF == 0x2E) | (length == 2) & (name & 0xFFFF == 0x2E2E)
+    return words[row, word], head & 0xFFFF, length * dots
 
 
 def _are_dots(names: Names) -> Bools:

@@ -13,7 +13,8 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.inode import InodeTable, inode_seeds
-from ext4kit.verify.scene import VerifyContext
+from ext4kit.verify.findings import Words, text_of
+from ext4kit.verify.scene import OwnedBlocks, VerifyContext
 
 END = 1 << 32  # file blocks are 32-bit numbers
 
@@ -23,39 +24,26 @@ class Found:
     """Contents of block maps.
 
     Attributes:
-        runs: (owner row, file block, length, block, unwritten) columns, in pieces.
-        nodes: (owner row, block) columns of tree blocks, in pieces.
+        runs: runs of blocks by row of the inode, in pieces.
+        nodes: tree blocks by row of the inode, in pieces.
         bad: bool per row: True where a part of the map cannot be used.
         ordered: cached result of `all_runs`.
     """
 
     bad: Bools
-    runs: list[tuple[Rows, Int64s, Int64s, Int64s, Bools]] = field(default_factory=list)
-    nodes: list[tuple[Rows, Int64s]] = field(default_factory=list)
+    runs: list[Runs] = field(default_factory=list)
+    nodes: list[OwnedBlocks] = field(default_factory=list)
     ordered: Runs | None = None
 
     def all_runs(self) -> Runs:
         """All runs, sorted by owner and file block; call it only after all runs are added."""
         if self.ordered is None:
-            self.ordered = self._in_order()
+            runs = Runs.concat(self.runs)
+            step = np.diff(runs.owner)
+            later = (step > 0) | ((step == 0) & (np.diff(runs.logical) >= 0))
+            in_order = later.all()
+            self.ordered = runs if in_order else runs.take(np.lexsort((runs.logical, runs.owner)))
         return self.ordered
-
-    def _in_order(self) -> Runs:
-        columns = [np.concatenate(part) for part in zip(*self.runs, strict=True)]
-        if not columns:
-            return Runs.empty()
-        owner, logical = columns[:2]
-        step = np.diff(owner)
-        runs = Runs(*columns)
-        if ((step > 0) | ((step == 0) & (logical[1:] >= logical[:-1]))).all():
-            return runs
-        return runs.take(np.lexsort((logical, owner)))
-
-    def all_nodes(self) -> tuple[Rows, Int64s]:
-        """(owner row, block) of every tree block."""
-        none = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-        owner, block = zip(none, *self.nodes, strict=True)
-        return np.concatenate(owner), np.concatenate(block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,89 +94,86 @@ class TreeCheck:
         sound, entries, _, depth = extents.parse_headers(rows)
         sound &= (nodes.depth < 0) | (depth == nodes.depth)
         sound &= (depth == 0) | (entries > 0)
-        self._report("extent-header", nodes, np.flatnonzero(~sound), "invalid header")
+        self._report("extent-header", nodes, ~sound, "invalid header")
         self._leaves(nodes, rows, np.where(sound & (depth == 0), entries, 0))
         return self._children(nodes, rows, np.where(sound & (depth > 0), entries, 0), depth)
 
     def _report(
-        self, code: str, nodes: _Nodes, rows: Rows, read: str | list[str], spoils: bool = True
-    ) -> None:
-        """Record a finding for each of some nodes."""
+        self, code: str, nodes: _Nodes, wrong: Bools, read: Words = "", row: Rows | None = None,
+        spoils: bool = True,
+    ) -> None:  # fmt: skip
+        """Record a finding for each of some nodes, or of some entries in the nodes `row`."""
+        if not wrong.any():
+            return
+        row = np.arange(len(wrong)) if row is None else row
         if spoils:
-            self._found.bad[nodes.owner[rows]] = True
-        findings = self._scene.findings
-        shown = rows[: findings.room(code)]
-        for place, row in enumerate(shown.tolist()):
-            number, block = int(self._table.number[nodes.owner[row]]), int(nodes.block[row])
-            words = read if isinstance(read, str) else read[place]
+            self._found.bad[nodes.owner[row[wrong]]] = True
+        for place in self._scene.findings.shown(code, wrong):
+            number = int(self._table.number[nodes.owner[row[place]]])
+            block = int(nodes.block[row[place]])
             if block < 0:
-                where = self._scene.inode_place(number)
-                self._scene.add(code, "extent tree root", **where, read=words)
+                name, where = "extent tree root", self._scene.inode_place(number)
             else:
-                self._scene.add(code, "extent block", inode=number, block=block, read=words)
-        findings.count(code, len(rows) - len(shown))
+                name, where = "extent block", {"inode": number, "block": block}
+            self._scene.add(code, name, text_of(read, place), **where)
 
     def _leaves(self, nodes: _Nodes, rows: Bytes2D, entries: Int64s) -> None:
         row, slot = expand(entries)
         if not len(row):
             return
         logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
-        words = _Words("extent {}: file blocks {}+{} at block {}", slot, logical, length, physical)
+
+        def read(entry: int) -> str:
+            blocks = f"{logical[entry]}+{length[entry]} at block {physical[entry]}"
+            return f"extent {slot[entry]}: file blocks {blocks}"
+
         empty = length == 0
-        self._tell_entries("extent-length", nodes, row, empty, words)
+        self._report("extent-length", nodes, empty, read, row)
         first = self._scene.superblock.first_data_block
         outside = (physical < max(first, 1)) | (physical + length > self._blocks_count)
-        self._tell_entries("extent-range", nodes, row, outside & ~empty, words)
+        self._report("extent-range", nodes, outside & ~empty, read, row)
         end = logical + length
         wrong = end > END
         same = row[1:] == row[:-1]
         wrong[1:] |= same & (logical[1:] < end[:-1])
-        wrong |= end > nodes.high[row]
-        wrong |= logical < nodes.low[row]
-        self._tell_entries("extent-order", nodes, row, wrong, words)
+        wrong |= (end > nodes.high[row]) | (logical < nodes.low[row])
+        self._report("extent-order", nodes, wrong, read, row)
         started = (slot == 0) & (nodes.block[row] >= 0) & (logical > nodes.low[row])
-        self._tell_entries("extent-index", nodes, row, started, words, spoils=False)
-        fine = ~empty & ~outside
-        columns = (nodes.owner[row], logical, length, physical, unwritten)
-        self._found.runs.append(tuple(column[fine] for column in columns))
-
-    def _tell_entries(
-        self, code: str, nodes: _Nodes, row: Rows, bad: Bools, words: _Words, spoils: bool = True
-    ) -> None:
-        entries = np.flatnonzero(bad)
-        if len(entries):
-            shown = words.of(entries[: self._scene.findings.room(code)])
-            self._report(code, nodes, row[entries], shown, spoils)
+        self._report("extent-index", nodes, started, read, row, spoils=False)
+        runs = Runs(nodes.owner[row], logical, length, physical, unwritten)
+        self._found.runs.append(runs.take(~empty & ~outside))
 
     def _children(
         self, nodes: _Nodes, rows: Bytes2D, entries: Int64s, depth: Int64s
     ) -> tuple[_Nodes, Bytes2D]:
         row, slot = expand(entries)
         low, child = extents.parse_children(rows, row, slot)
-        words = _Words("index {}: file block {} at block {}", slot, low, child)
+
+        def read(entry: int) -> str:
+            return f"index {slot[entry]}: file block {low[entry]} at block {child[entry]}"
+
         first = max(self._scene.superblock.first_data_block, 1)
         outside = (child < first) | (child >= self._blocks_count)
-        self._tell_entries("extent-range", nodes, row, outside, words)
+        self._report("extent-range", nodes, outside, read, row)
         same = row[1:] == row[:-1]
         wrong = (low < nodes.low[row]) | (low >= nodes.high[row])
         wrong[1:] |= same & (low[1:] <= low[:-1])
-        self._tell_entries("extent-order", nodes, row, wrong, words)
+        self._report("extent-order", nodes, wrong, read, row)
         late = (slot == 0) & (nodes.block[row] >= 0) & (low > nodes.low[row])
-        self._tell_entries("extent-index", nodes, row, late, words, spoils=False)
-        high = nodes.high[row].copy()
+        self._report("extent-index", nodes, late, read, row, spoils=False)
+        high = nodes.high[row]
         high[:-1][same] = low[1:][same]
         below = _Nodes(nodes.owner[row], child, low, high, depth[row] - 1)
         return self._read(below.take(~outside))
 
     def _read(self, nodes: _Nodes) -> tuple[_Nodes, Bytes2D]:
         """The readable nodes that were not read before, and their bytes."""
-        self._found.nodes.append((nodes.owner, nodes.block))
+        self._found.nodes.append(OwnedBlocks(nodes.owner, nodes.block))
         fresh = self._scene.nodes.visit(nodes.block)
-        self._report("extent-loop", nodes, np.flatnonzero(~fresh), "a block that was read before")
+        self._report("extent-loop", nodes, ~fresh, "a block that was read before")
         nodes = nodes.take(fresh)
         rows, readable = self._scene.fs.fetch(nodes.block)
-        lost = np.flatnonzero(~readable)
-        self._report("metadata-unreadable", nodes, lost, self._scene.fs.unreadable)
+        self._report("metadata-unreadable", nodes, ~readable, self._scene.fs.unreadable)
         nodes, rows = nodes.take(readable), rows[readable]
         self._check_sums(nodes, rows)
         return nodes, rows
@@ -211,16 +196,4 @@ class TreeCheck:
             stored = rows[some, length : length + 4].copy().view("<u4")[:, 0]
             body = (rows[place, :length] for place in some.tolist())
             fine[some] = crc32c_each(seeds[some], body) == stored
-        self._report("extent-checksum", nodes, np.flatnonzero(~fine), "", spoils=False)
-
-
-class _Words:
-    """Texts for some of many entries, computed only for the rows that need them."""
-
-    def __init__(self, template: str, *columns: Int64s) -> None:
-        self._template, self._columns = template, columns
-
-    def of(self, rows: Rows) -> list[str]:
-        """The texts of these rows."""
-        lists = (column[rows].tolist() for column in self._columns)
-        return [self._template.format(*values) for values in zip(*lists, strict=True)]
+        self._report("extent-checksum", nodes, ~fine, spoils=False)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, TypeAlias, TypedDict
+
+import numpy as np
 
 from ext4kit import fields
+from ext4kit.arrays.types import Bools, Keys, Rows
 from ext4kit.problems import Severity
+
+# One text for all rows, or texts or numbers by row, or a function that gives them.
+Words: TypeAlias = str | Sequence[str] | Keys | Callable[[int], str]
 
 NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
 KEPT_EACH = 100  # findings of one code that are kept in full
@@ -247,11 +254,13 @@ class Findings:
     kept: list[Finding] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def add(self, code: str, structure: str, **where: Any) -> None:
+    def add(
+        self, code: str, structure: str, read: str = "", expected: str = "", /, **where: int
+    ) -> None:
         """Record a finding; `where` gives the other attributes of `Finding`."""
         self.counts[code] = self.counts.get(code, 0) + 1
         if self.counts[code] <= KEPT_EACH:
-            self.kept.append(Finding(code, structure, **where))
+            self.kept.append(Finding(code, structure, read=read, expected=expected, **where))
 
     def room(self, code: str) -> int:
         """Number of findings of a code that can still be kept."""
@@ -262,19 +271,17 @@ class Findings:
         if number > 0:
             self.counts[code] = self.counts.get(code, 0) + number
 
-    def add_rows(self, code: str, structure: str, rows: Any, **columns: Any) -> None:
-        """Record a finding for each of the positions `rows`.
+    def shown(self, code: str, rows: Rows | Bools) -> Iterator[int]:
+        """The row numbers whose findings can be kept; then the others are counted.
 
         Args:
             code: key of `CODES`.
-            structure: the structure, in ext4 terms.
-            rows: int64 positions.
-            columns: array of an attribute, indexed by the positions; or one value for all.
+            rows: row numbers or a mask.
         """
-        shown = rows[: self.room(code)]
-        for row in shown.tolist():
-            self.add(code, structure, **{key: _at(value, row) for key, value in columns.items()})
-        self.count(code, len(rows) - len(shown))
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        room = self.room(code)
+        yield from rows[:room].tolist()
+        self.count(code, len(rows) - room)
 
     def take(self, others: Findings) -> None:
         """Append the findings of another collector."""
@@ -296,10 +303,9 @@ class Findings:
         )
 
 
-def _at(value: Any, row: int) -> Any:
-    if isinstance(value, str) or value is None or isinstance(value, int):
-        return value
-    if callable(value):
-        return value(row)
-    item = value[row]
-    return item if isinstance(item, str) else int(item)
+def text_of(words: Words, row: int) -> str:
+    """The text of a row."""
+    if isinstance(words, str):
+        return words
+    value = words(row) if callable(words) else words[row]
+    return value if isinstance(value, str) else f"{int(value):,}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Bytes2D, Rows
-from ext4kit.filesystem.geometry import descriptor_blocks
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags, GroupTable, parse_groups
+from ext4kit.verify.findings import Words
 from ext4kit.verify.places import group_starts, overheads, superblock_groups
 from ext4kit.verify.scene import METADATA, VerifyContext
 
@@ -24,9 +26,7 @@ def check_groups(scene: VerifyContext) -> None:
     count = len(scene.fs.groups)
     if count < scene.superblock.groups_count:
         missing = scene.superblock.groups_count - count
-        scene.findings.add(
-            "evidence-short", "group descriptors", read=f"{missing:,} groups missing"
-        )
+        scene.add("evidence-short", "group descriptors", f"{missing:,} groups missing")
     rows, readable = _rows(scene, 0, count)
     table = parse_groups(rows, scene.superblock)
     _check_checksums(scene, table, readable)
@@ -45,45 +45,40 @@ def _rows(scene: VerifyContext, copy: int, count: int) -> tuple[Bytes2D, Bools]:
     return data.reshape(-1, size)[:count], np.repeat(readable, block_size // size)[:count]
 
 
-def _locate(scene: VerifyContext, copy: int, group: int) -> dict[str, int]:
-    """Block and offset of a group's descriptor, as `VerifyContext.add` takes them."""
-    superblock = scene.superblock
-    per_block = superblock.block_size // superblock.descriptor_size
-    index, slot = divmod(group, per_block)
-    places = descriptor_blocks(superblock, copy, index + 1)
-    return {
-        "group": group,
-        "block": int(places[index]),
-        "offset": slot * superblock.descriptor_size,
-    }
-
-
-def _each(
-    scene: VerifyContext, code: str, groups: Rows, copy: int, read: Any, expected: Any = None
+def _report(
+    scene: VerifyContext, code: str, wrong: Bools, read: Words, expected: Words = "", copy: int = 0
 ) -> None:
-    structure = "backup group descriptor" if copy else "group descriptor"
-    shown = groups[: scene.findings.room(code)].tolist()
-    for group in shown:
-        words = {"read": read(group), "expected": expected(group) if expected else ""}
-        scene.add(code, structure, **_locate(scene, copy, group), **words)
-    scene.findings.count(code, len(groups) - len(shown))
+    """Record a finding for each of some groups, at its descriptor."""
+    if not wrong.any():
+        return
+    superblock, group = scene.superblock, np.arange(len(wrong))
+    per_block = descriptors_per_block(superblock)
+    places = descriptor_blocks(superblock, copy, -(-len(wrong) // per_block))
+    scene.add_rows(
+        code, "backup group descriptor" if copy else "group descriptor", wrong, read, expected,
+        group=group, block=places[group // per_block],
+        offset=group % per_block * superblock.descriptor_size,
+    )  # fmt: skip
 
 
 def _check_checksums(scene: VerifyContext, table: GroupTable, readable: Bools) -> None:
     bad = (table.computed_checksum >= 0) & (table.computed_checksum != table.checksum) & readable
-    _each(
-        scene, "descriptor-checksum", np.flatnonzero(bad), 0,
+    _report(
+        scene, "descriptor-checksum", bad,
         lambda group: f"0x{table.checksum[group]:04x}",
         lambda group: f"0x{table.computed_checksum[group]:04x}",
     )  # fmt: skip
-    lost = np.flatnonzero(~readable)
-    _each(scene, "metadata-unreadable", lost, 0, lambda _: scene.fs.unreadable)
+    _report(scene, "metadata-unreadable", ~readable, scene.fs.unreadable)
     scene.trusted = readable & ~bad
 
 
-def _table_blocks(scene: VerifyContext) -> int:
+def _locations(scene: VerifyContext, table: GroupTable) -> Iterator[tuple[str, Int64s, int]]:
+    """(name, first block by group, number of blocks) of bitmaps and inode tables."""
     superblock = scene.superblock
-    return -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
+    table_bytes = superblock.inodes_per_group * superblock.inode_size
+    for name in PLACES:
+        length = -(-table_bytes // superblock.block_size) if name == "inode_table" else 1
+        yield name.replace("_", " "), getattr(table, name), length
 
 
 def _check_places(scene: VerifyContext, table: GroupTable) -> None:
@@ -93,16 +88,17 @@ def _check_places(scene: VerifyContext, table: GroupTable) -> None:
     if Incompat.FLEX_BG in superblock.features:
         starts = np.full(count, superblock.first_data_block)
         ends = np.full(count, scene.blocks_count)
-    for name in PLACES:
-        place = getattr(table, name)
-        length = _table_blocks(scene) if name == "inode_table" else 1
+    for words, place, length in _locations(scene, table):
         bad = (place < np.maximum(starts, 1)) | (place + length > ends)
-        words = name.replace("_", " ")
-        _each(
-            scene, "descriptor-place", np.flatnonzero(bad), 0,
-            lambda group, at=place, words=words: f"{words} at block {at[group]:,}",
-            lambda group, a=starts, b=ends: f"blocks {a[group]:,} to {b[group] - 1:,}",
+        _report(
+            scene, "descriptor-place", bad,
+            partial(_location_text, words, place),
+            lambda group: f"blocks {starts[group]:,} to {ends[group] - 1:,}",
         )  # fmt: skip
+
+
+def _location_text(name: str, place: Int64s, group: int) -> str:
+    return f"{name} at block {place[group]:,}"
 
 
 def _check_flags(scene: VerifyContext, table: GroupTable) -> None:
@@ -110,21 +106,18 @@ def _check_flags(scene: VerifyContext, table: GroupTable) -> None:
     flagged = (table.flags & UNINIT) != 0
     lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
     if not lazy:
-        _each(
-            scene, "descriptor-flags-unused", np.flatnonzero(flagged), 0,
+        _report(
+            scene, "descriptor-flags-unused", flagged,
             lambda group: f"flags 0x{table.flags[group]:x} without uninit_bg or metadata_csum",
         )  # fmt: skip
         return
-    last = len(table) - 1
-    if table.flags[last] & int(GroupFlags.BLOCK_UNINIT):
-        words = "block bitmap of the last group marked as never written"
-        _each(scene, "descriptor-flags", np.array([last]), 0, lambda _: words)
-    bad = table.itable_unused > superblock.inodes_per_group
-    _each(
-        scene, "descriptor-unused-inodes", np.flatnonzero(bad), 0,
-        lambda group: f"{table.itable_unused[group]:,}",
-        lambda _: f"at most {superblock.inodes_per_group:,}",
-    )  # fmt: skip
+    last = (table.flags & int(GroupFlags.BLOCK_UNINIT)) != 0
+    last[:-1] = False
+    words = "block bitmap of the last group marked as never written"
+    _report(scene, "descriptor-flags", last, words)
+    most = superblock.inodes_per_group
+    bad = table.itable_unused > most
+    _report(scene, "descriptor-unused-inodes", bad, table.itable_unused, f"at most {most:,}")
 
 
 def _compare_copies(scene: VerifyContext, own: Bytes2D, primary: GroupTable) -> None:
@@ -139,11 +132,8 @@ def _compare_copies(scene: VerifyContext, own: Bytes2D, primary: GroupTable) -> 
             different |= (rows[:, part] != own[:, part]).any(axis=1)
         different &= readable
         table = parse_groups(rows, superblock) if different.any() else primary
-        _each(
-            scene, "backup-descriptors-differ", np.flatnonzero(different), copy,
-            lambda group, table=table: _places_of(table, group),
-            lambda group: _places_of(primary, group),
-        )  # fmt: skip
+        read, expected = partial(_places_of, table), partial(_places_of, primary)
+        _report(scene, "backup-descriptors-differ", different, read, expected, copy)
 
 
 def _places_of(table: GroupTable, group: int) -> str:
@@ -156,11 +146,9 @@ def _claim(scene: VerifyContext) -> None:
     ahead = overheads(superblock, len(groups))
     starts = group_starts(superblock, len(groups))
     some = ahead > 0
-    scene.claims.add(starts[some], ahead[some], METADATA)
-    for name in PLACES:
-        place = getattr(groups, name)
-        length = _table_blocks(scene) if name == "inode_table" else 1
+    scene.claim(starts[some], ahead[some], METADATA)
+    for _, place, length in _locations(scene, groups):
         inside = (place > 0) & (place + length <= superblock.blocks_count)
-        scene.claims.add(place[inside], length, METADATA)
+        scene.claim(place[inside], length, METADATA)
     if Incompat.MMP in superblock.features and 0 < superblock.mmp_block < superblock.blocks_count:
-        scene.claims.add(superblock.mmp_block, 1, METADATA)
+        scene.claim(np.array([superblock.mmp_block]), 1, METADATA)

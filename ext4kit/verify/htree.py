@@ -8,6 +8,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import distinct, expand, first_occurrence
 from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.parsers.checksums import crc32c_each, crc32c_rows
 from ext4kit.parsers.features import Incompat
@@ -34,14 +35,16 @@ _SHIFT = np.int64(32)
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryBlocks:
-    """The blocks of directories as columns, sorted by owner and file block.
+class DirectoryBlocks(Table):
+    """The blocks of directories, sorted by owner and file block.
 
     Attributes:
-        owner: row of the directory in its table; logical: file block; block: block number.
+        owner: row of the directory in its table; inode: its number.
+        logical: file block; block: block number.
     """
 
     owner: Rows
+    inode: Int64s
     logical: Int64s
     block: Int64s
 
@@ -71,19 +74,17 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(Table):
     """Blocks of index entries of one level.
 
     Attributes:
         place: row of the block; low, high: its hash range; left: levels of nodes below it.
-        start: byte offset of the first entry in the block.
     """
 
     place: Rows
     low: Int64s
     high: Int64s
     left: Int64s
-    start: int
 
 
 def check_index(
@@ -120,17 +121,15 @@ class _Check:
         for at in range(0, len(roots), BLOCKS_AT_ONCE):
             self._roots(roots[at : at + BLOCKS_AT_ONCE])
         wanted = indexed[blocks.owner] & ~self.broken[blocks.owner] & (blocks.logical > 0)
-        self._report("htree-unreferenced", np.flatnonzero(wanted & (self.referred == 0)))
-        self._report(
-            "htree-node", np.flatnonzero(wanted & (self.referred > 1)), "referenced more than once"
-        )
+        self._report("htree-unreferenced", wanted & (self.referred == 0))
+        self._report("htree-node", wanted & (self.referred > 1), "referenced more than once")
         return self.index
 
-    def _report(self, code: str, places: Rows, read: str = "", name: str = "htree node") -> None:
+    def _report(
+        self, code: str, places: Rows | Bools, read: str = "", name: str = "htree node"
+    ) -> None:
         blocks = self.blocks
-        self.context.add_rows(
-            code, name, places, inode=self.table.number[blocks.owner], block=blocks.block, read=read
-        )
+        self.context.add_rows(code, name, places, read, inode=blocks.inode, block=blocks.block)
 
     def _roots(self, places: Rows) -> None:
         rows, readable = self.context.fs.fetch(self.blocks.block[places])
@@ -155,23 +154,20 @@ class _Check:
         version = np.where(unsigned & (version < UNSIGNED_STEP), version + UNSIGNED_STEP, version)
         self.index.version[self.blocks.owner[places[fine]]] = version[fine]
         places = places[fine]
-        level = _Level(
-            places, np.zeros(len(places), np.int64), np.full(len(places), HIGHEST),
-            levels[fine], DX_ROOT.size,
-        )  # fmt: skip
-        self._descend(level, rows[fine])
+        none = np.zeros(len(places), np.int64)
+        level, rows = _Level(places, none, none + HIGHEST, levels[fine]), rows[fine]
+        start = DX_ROOT.size
+        while len(level):
+            level, rows = self._below(level, rows, start)
+            start = FAKE_DIRENT.size
 
-    def _descend(self, level: _Level, rows: Bytes2D) -> None:
-        for _ in range(MAX_LEVELS + 1):
-            level, rows = self._below(level, rows)
-            if not len(level.place):
-                return
+    def _below(self, level: _Level, rows: Bytes2D, start: int) -> tuple[_Level, Bytes2D]:
+        """Check one level of index blocks, whose entries begin at the byte offset `start`.
 
-    def _below(self, level: _Level, rows: Bytes2D) -> tuple[_Level, Bytes2D]:
-        """Check one level of index blocks; record its leaves and return the next level of nodes."""
-        count = self._counts(level, rows)
-        row, slot = expand(count)
-        body = np.ascontiguousarray(rows[:, level.start :])
+        Records its leaves and returns the next level of nodes.
+        """
+        row, slot = expand(self._counts(level, rows, start))
+        body = np.ascontiguousarray(rows[:, start:])
         entries = body[:, : body.shape[1] // DX_ENTRY.size * DX_ENTRY.size].view(DX_ENTRY.dtype)
         chosen = entries[row, slot]
         hashes = np.where(slot == 0, level.low[row], chosen["hash"].astype(np.int64))
@@ -188,9 +184,7 @@ class _Check:
         self._report("htree-node", level.place[disordered], "entries out of order or out of range")
         kept = child >= 0
         np.add.at(self.referred, child[kept], 1)
-        below = _Level(
-            child[kept], hashes[kept] & ~1, high[kept], level.left[row[kept]] - 1, FAKE_DIRENT.size
-        )
+        below = _Level(child, hashes & ~1, high, level.left[row] - 1).take(kept)
         leaf = below.left < 0
         self.index.low[below.place[leaf]] = below.low[leaf]
         self.index.high[below.place[leaf]] = below.high[leaf]
@@ -199,10 +193,7 @@ class _Check:
     def _nodes(self, level: _Level, chosen: Bools) -> tuple[_Level, Bytes2D]:
         """The nodes of a level and their bytes; each node is read only once."""
         chosen = chosen & first_occurrence(level.place) & ~self.index.is_inner[level.place]
-        level = _Level(
-            level.place[chosen], level.low[chosen], level.high[chosen], level.left[chosen],
-            level.start,
-        )  # fmt: skip
+        level = level.take(chosen)
         self.index.is_inner[level.place] = True
         rows, _ = self.context.fs.fetch(self.blocks.block[level.place])
         head = FAKE_DIRENT.columns(rows) if len(rows) else np.zeros(0, FAKE_DIRENT.dtype)
@@ -212,28 +203,27 @@ class _Check:
         self._report("htree-node", level.place[bad], "no single unused entry that spans the block")
         return level, rows
 
-    def _counts(self, level: _Level, rows: Bytes2D) -> Int64s:
+    def _counts(self, level: _Level, rows: Bytes2D, start: int) -> Int64s:
         """Check counts and checksums; return entries in use of each block, 0 for invalid counts."""
         if not len(rows):
             return np.zeros(0, np.int64)
-        head = DX_COUNTLIMIT.columns(rows, level.start)
+        head = DX_COUNTLIMIT.columns(rows, start)
         count, limit = head["count"].astype(np.int64), head["limit"].astype(np.int64)
-        room = (rows.shape[1] - level.start - DX_TAIL.size * self.sealed) // DX_ENTRY.size
+        room = (rows.shape[1] - start - DX_TAIL.size * self.sealed) // DX_ENTRY.size
         fine = (limit == room) & (count >= 1) & (count <= limit)
-        is_root = level.start == DX_ROOT.size
+        is_root = start == DX_ROOT.size
         self.broken[self.blocks.owner[level.place[~fine]]] = True
         read = "count or limit does not match the block"
         code, name = ("htree-root", "htree root") if is_root else ("htree-node", "htree node")
         self._report(code, level.place[~fine], read, name)
         if self.sealed:
-            tail = level.start + room * DX_ENTRY.size
-            wrong = fine & ~self._sums_fit(level, rows, count, tail)
+            used = start + count * DX_ENTRY.size
+            wrong = fine & ~self._sums_fit(level, rows, used, start + room * DX_ENTRY.size)
             self._report("htree-checksum", level.place[wrong], name=name)
         return np.where(fine, count, 0)
 
-    def _sums_fit(self, level: _Level, rows: Bytes2D, count: Int64s, tail: int) -> Bools:
-        """Per block: True where its tail has the checksum of the entries in use."""
-        used = np.minimum(level.start + count * DX_ENTRY.size, rows.shape[1])
+    def _sums_fit(self, level: _Level, rows: Bytes2D, used: Int64s, tail: int) -> Bools:
+        """Per block: True where the tail has the checksum of the bytes up to `used`."""
         bodies = (rows[row, :end] for row, end in enumerate(used.tolist()))
         seeds = self.seeds[self.blocks.owner[level.place]]
         register = crc32c_each(seeds, bodies).astype(np.uint32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ext4kit.arrays.grouping import distinct
@@ -11,7 +13,7 @@ from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.extents import END, Found, TreeCheck
-from ext4kit.verify.scene import VerifyContext
+from ext4kit.verify.scene import FileUsage, OwnedBlocks, VerifyContext
 from ext4kit.verify.xattrs import BodyAttributes, block_charges
 
 SECTOR = 512
@@ -27,7 +29,7 @@ def check_maps(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) 
     by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
     TreeCheck(scene, table, found).walk(np.flatnonzero(mapped & by_extents))
     _follow_pointers(scene, table, np.flatnonzero(mapped & ~by_extents), found)
-    runs, nodes = found.all_runs(), found.all_nodes()
+    runs, nodes = found.all_runs(), OwnedBlocks.concat(found.nodes)
     ends = _Ends(table, runs)
     _check_sizes(scene, table, ends)
     _check_directories(scene, table, runs, ends)
@@ -53,11 +55,12 @@ def _follow_pointers(scene: VerifyContext, table: InodeTable, rows: Rows, found:
         table.i_block[rows], np.zeros(len(rows), np.int64), np.ones(len(rows), bool),
         superblock.blocks_count, superblock.block_size, fetch,
     )  # fmt: skip
-    found.bad[rows[maps.damaged]] = True
-    scene.add_inodes("inode-map", table.number[rows[maps.damaged]])
-    runs = maps.runs
-    found.runs.append((rows[runs.owner], runs.logical, runs.length, runs.physical, runs.unwritten))
-    found.nodes.append((rows[maps.tree_blocks[0]], maps.tree_blocks[1]))
+    damaged = rows[maps.damaged]
+    found.bad[damaged] = True
+    scene.add_inodes("inode-map", table.number, damaged)
+    found.runs.append(replace(maps.runs, owner=rows[maps.runs.owner]))
+    owner, block = maps.tree_blocks
+    found.nodes.append(OwnedBlocks(rows[owner], block))
 
 
 class _Ends:
@@ -95,10 +98,9 @@ def _check_sizes(scene: VerifyContext, table: InodeTable, ends: _Ends) -> None:
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
     most = np.where(by_extents, END * size - size, _largest_by_pointers(scene.superblock))
     long = file & ~inline & ((table.size > most) | (table.size < 0))
-    rows = np.flatnonzero(short | long)
     scene.add_inodes(
-        "inode-size", table.number[rows], table.size[rows],
-        lambda place: f"blocks up to {ends.written[rows[place]]:,}",
+        "inode-size", table.number, short | long, table.size,
+        lambda row: f"blocks up to {ends.written[row]:,}",
     )  # fmt: skip
 
 
@@ -108,39 +110,34 @@ def _check_directories(scene: VerifyContext, table: InodeTable, runs: Runs, ends
     directory = table.is_dir & mapped
     blocks = table.size // size
     wrong = directory & ((table.size % size != 0) | (blocks != ends.all))
-    rows = np.flatnonzero(wrong)
-    scene.add_inodes("inode-size", table.number[rows], table.size[rows], ends.all[rows] * size)
+    scene.add_inodes("inode-size", table.number, wrong, table.size, ends.all * size)
     hole = directory & ((ends.mapped < ends.all) | (ends.all == 0))
-    rows = np.flatnonzero(hole)
-    scene.add_inodes(
-        "directory-hole", table.number[rows], ends.mapped[rows], np.maximum(ends.all[rows], 1)
-    )
+    least = np.maximum(ends.all, 1)
+    scene.add_inodes("directory-hole", table.number, hole, ends.mapped, least)
     unwritten = distinct(runs.owner[runs.unwritten & directory[runs.owner]])[0]
-    scene.add_inodes("extent-unwritten-directory", table.number[unwritten])
+    scene.add_inodes("extent-unwritten-directory", table.number, unwritten)
     if Incompat.LARGE_DIR not in scene.superblock.features:
         most = 1 << (DIRECTORY_BLOCKS_BITS - scene.superblock.log_block_size)
-        rows = np.flatnonzero(directory & (ends.all > most))
-        scene.add_inodes("inode-size", table.number[rows], ends.all[rows], f"{most:,} blocks")
+        long = directory & (ends.all > most)
+        scene.add_inodes("inode-size", table.number, long, ends.all, f"{most:,} blocks")
 
 
 def _check_clusters(scene: VerifyContext, table: InodeTable, runs: Runs) -> None:
     ratio = scene.superblock.cluster_ratio
     off = (runs.logical - runs.physical) % ratio != 0
     off &= ~np.isin(table.number[runs.owner], (BAD_BLOCKS, RESIZE))  # lists of blocks, not files
-    rows = distinct(runs.owner[off])[0]
-    scene.add_inodes("cluster-misaligned", table.number[rows])
+    scene.add_inodes("cluster-misaligned", table.number, distinct(runs.owner[off])[0])
 
 
 def _check_block_counts(
-    scene: VerifyContext, table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s],
+    scene: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBlocks,
     bodies: BodyAttributes, bad: Bools,
 ) -> None:  # fmt: skip
     superblock = scene.superblock
     ratio = superblock.cluster_ratio
     if ratio == 1:
-        clusters = np.zeros(len(table), np.int64)
+        clusters = np.bincount(nodes.owner, minlength=len(table))
         np.add.at(clusters, runs.owner, runs.length)
-        np.add.at(clusters, nodes[0], 1)
     else:
         clusters = _clusters(table, runs, nodes, ratio)
     clusters = clusters + (table.file_acl != 0)
@@ -149,8 +146,8 @@ def _check_block_counts(
     sectors += values[:, 0] // SECTOR
     _note_usage(scene, table, sectors * SECTOR, 1 + values[:, 1])
     odd = (table.number == BAD_BLOCKS) | ((table.number == RESIZE) & (ratio > 1))
-    rows = np.flatnonzero((sectors != table.blocks) & ~bad & ~odd)
-    scene.add_inodes("inode-blocks", table.number[rows], table.blocks[rows], sectors[rows])
+    wrong = (sectors != table.blocks) & ~bad & ~odd
+    scene.add_inodes("inode-blocks", table.number, wrong, table.blocks, sectors)
 
 
 def _note_usage(scene: VerifyContext, table: InodeTable, space: Int64s, inodes: Int64s) -> None:
@@ -163,15 +160,15 @@ def _note_usage(scene: VerifyContext, table: InodeTable, space: Int64s, inodes: 
     counts &= (table.flags & int(InodeFlags.EA_INODE)) == 0
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
     uncounted = inline & table.is_symlink
-    columns = (table.uid, table.gid, table.project_id, space, inodes, uncounted)
-    scene.usage.append(tuple(column[counts] for column in columns))
+    usage = FileUsage(table.uid, table.gid, table.project_id, space, inodes, uncounted)
+    scene.usage.append(usage.take(counts))
 
 
-def _clusters(table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s], ratio: int) -> Int64s:
+def _clusters(table: InodeTable, runs: Runs, nodes: OwnedBlocks, ratio: int) -> Int64s:
     """Number of clusters that each inode uses, each counted once."""
-    owner = np.concatenate([runs.owner, nodes[0]])
-    first = np.concatenate([runs.physical, nodes[1]])
-    last = np.concatenate([runs.physical + runs.length - 1, nodes[1]])
+    owner = np.concatenate([runs.owner, nodes.owner])
+    first = np.concatenate([runs.physical, nodes.block])
+    last = np.concatenate([runs.physical + runs.length - 1, nodes.block])
     start, end = first // ratio, last // ratio + 1
     order = np.lexsort((start, owner))
     owner, start, end = owner[order], start[order], end[order]
@@ -187,38 +184,33 @@ def _check_contexts(scene: VerifyContext, table: InodeTable, bodies: BodyAttribu
     kind = table.is_dir | table.is_regular | table.is_symlink
     lacking = encrypted & kind & ~bodies.is_encrypted
     without_block = lacking & (table.file_acl == 0)
-    scene.add_inodes("encryption-context", table.number[without_block])
-    rows = np.flatnonzero(lacking & ~without_block)
-    if len(rows):
-        scene.contexts.append((table.number[rows], table.file_acl[rows]))
+    scene.add_inodes("encryption-context", table.number, without_block)
+    rows = lacking & ~without_block
+    scene.contexts.append(OwnedBlocks(table.number[rows], table.file_acl[rows]))
 
 
 def _check_inline(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> None:
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
     directory = table.is_dir
     lacking = inline & (bodies.inline_size < 0)
-    scene.add_inodes("inode-inline", table.number[lacking], "no system.data attribute")
+    scene.add_inodes("inode-inline", table.number, lacking, "no system.data attribute")
     expected = INLINE_ROOM + np.maximum(bodies.inline_size, 0)
     link = table.is_symlink  # a larger file ends in a hole
     wrong = (
         inline & ~lacking & (directory & (table.size != expected) | link & (table.size > expected))
     )
-    rows = np.flatnonzero(wrong)
-    scene.add_inodes("inode-size", table.number[rows], table.size[rows], expected[rows])
+    scene.add_inodes("inode-size", table.number, wrong, table.size, expected)
 
 
-def _claim(scene: VerifyContext, table: InodeTable, runs: Runs, nodes: tuple[Rows, Int64s]) -> None:
+def _claim(scene: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBlocks) -> None:
     """Claim the blocks of all maps; of the resize inode only its double-indirect block.
 
     The other blocks of the resize inode are descriptor blocks, which have a claim already.
     """
-    own = table.number[runs.owner] != RESIZE
-    scene.claims.add(runs.physical[own], runs.length[own], table.number[runs.owner[own]])
-    resize = np.flatnonzero(table.number == RESIZE)
-    owner, block = nodes
-    own = table.number[owner] != RESIZE
-    scene.claims.add(block[own], 1, table.number[owner[own]])
-    if len(resize):
-        tree = np.ascontiguousarray(table.i_block[resize]).view("<u4").astype(np.int64)[:, 13]
-        inside = (tree > 0) & (tree < scene.superblock.blocks_count)
-        scene.claims.add(tree[inside], 1, RESIZE)
+    runs = runs.take(table.number[runs.owner] != RESIZE)
+    scene.claim(runs.physical, runs.length, table.number[runs.owner])
+    nodes = nodes.take(table.number[nodes.owner] != RESIZE)
+    scene.claim(nodes.block, 1, table.number[nodes.owner])
+    resize = table.i_block[table.number == RESIZE]
+    tree = np.ascontiguousarray(resize).view("<u4").astype(np.int64)[:, 13]
+    scene.claim(tree[(tree > 0) & (tree < scene.superblock.blocks_count)], 1, RESIZE)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.lookup import is_member
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs, has_map
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
 from ext4kit.verify.extents import Found
+from ext4kit.verify.findings import Words
 from ext4kit.verify.inode_maps import check_maps
 from ext4kit.verify.plain import InodeBatch, read_batch
-from ext4kit.verify.scene import InodesInUse, VerifyContext, row_places
+from ext4kit.verify.scene import InodesInUse, OwnedBlocks, VerifyContext, in_batches
 from ext4kit.verify.symlinks import check_symlinks
 from ext4kit.verify.xattrs import check_bodies
 
@@ -31,10 +32,6 @@ _KNOWN |= _SPECIAL
 BYTES_AT_ONCE = 4 << 20  # of inode tables: the cache holds them during the check
 BYTES_TOGETHER = 16 << 20  # of inodes in which an error is possible
 ROOT, BAD_BLOCKS, RESIZE, JOURNAL, BOOT = 2, 1, 7, 8, 5
-_FADDR = INODE.offset_of("i_obso_faddr")
-_SIZE_HIGH = INODE.offset_of("i_size_high")
-_ACL_HIGH = INODE.offset_of("i_file_acl_high")
-_BLOCKS_HIGH = INODE.offset_of("i_blocks_high")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,62 +49,45 @@ class Directories:
 
 @dataclass(slots=True)
 class Gathered:
-    """Results of the inode check for the later checks, in pieces."""
+    """Results of the inode check for the later checks, in pieces.
 
-    facts: list[tuple[Any, ...]] = field(default_factory=list)
+    Attributes:
+        facts: all inodes in use.
+        directories: the directories among them.
+        values: those that hold attribute values.
+        is_cut: whether tables overlap, so that the content of the last one was read already.
+    """
+
+    facts: list[InodesInUse] = field(default_factory=list)
     directories: list[Directories] = field(default_factory=list)
     values: list[InodeTable] = field(default_factory=list)
-
-    def inode_facts(self) -> InodesInUse:
-        """All inodes in use."""
-        columns = [np.concatenate(part) for part in zip(*self.facts, strict=True)]
-        kinds = (np.int64, np.uint16, np.uint16, np.uint32, np.int64, np.bool_)
-        facts = InodesInUse(*columns or (np.zeros(0, kind) for kind in kinds))
-        return replace(facts, places=row_places(facts.number))
+    is_cut: bool = False
 
 
 def check_inodes(scene: VerifyContext) -> Gathered:
     """Check all inodes, one part of the inode tables at a time."""
     gathered = Gathered()
-    parts = _Parts(scene)
-    batch: list[InodeBatch] = []
-    waiting = 0
-    for piece in prefetch_map(lambda numbers: read_batch(scene, numbers), parts):
-        batch.append(piece)
-        waiting += piece.rows.nbytes
-        if waiting >= BYTES_TOGETHER:
-            _check_batch(scene, batch, gathered)
-            batch, waiting = [], 0
-    if batch:
+    parts = _parts(scene, gathered)
+    pieces = prefetch_map(lambda numbers: read_batch(scene, numbers), parts)
+    for batch in in_batches(pieces, lambda piece: piece.rows.nbytes, BYTES_TOGETHER):
         _check_batch(scene, batch, gathered)
-    if parts.is_cut:
-        scene.findings.add(
-            "superblock-invalid", "superblock", read="more inodes than the evidence can hold"
-        )
+    if gathered.is_cut:
+        read = "more inodes than the evidence can hold"
+        scene.add("superblock-invalid", "superblock", read)
     return gathered
 
 
-class _Parts:
-    """The inode numbers in parts that are read at once.
-
-    Attributes:
-        is_cut: whether tables overlap, so that the content of the last one was read already.
-    """
-
-    def __init__(self, scene: VerifyContext) -> None:
-        self._fs = scene.fs
-        self._size = scene.superblock.inode_size
-        self.is_cut = False
-
-    def __iter__(self) -> Iterator[Int64s]:
-        room = self._fs.blocks.blocks_count * self._fs.superblock.block_size // self._size
-        step = max(BYTES_AT_ONCE // self._size, 1)
-        for numbers in self._fs.inode_numbers():
-            room -= len(numbers)
-            if room < 0:
-                self.is_cut = True
-                return
-            yield from (numbers[at : at + step] for at in range(0, len(numbers), step))
+def _parts(scene: VerifyContext, gathered: Gathered) -> Iterator[Int64s]:
+    """The inode numbers in parts that are read at once."""
+    size = scene.superblock.inode_size
+    room = scene.fs.blocks.blocks_count * scene.superblock.block_size // size
+    step = max(BYTES_AT_ONCE // size, 1)
+    for numbers in scene.fs.inode_numbers():
+        room -= len(numbers)
+        if room < 0:
+            gathered.is_cut = True
+            return
+        yield from (numbers[at : at + step] for at in range(0, len(numbers), step))
 
 
 def _check_batch(scene: VerifyContext, batch: list[InodeBatch], gathered: Gathered) -> None:
@@ -115,25 +95,23 @@ def _check_batch(scene: VerifyContext, batch: list[InodeBatch], gathered: Gather
     for number in lost[: problems.limit].tolist():
         problems.add(f"inode {number}", f"inode table block {scene.fs.unreadable}")
     scene.add_inodes("inode-checksum", np.concatenate([piece.unsealed for piece in batch]))
-    facts = [np.concatenate(part) for part in zip(*(piece.facts for piece in batch), strict=True)]
-    shifts = accumulate((len(piece.number) for piece in batch), initial=0)
+    facts = InodesInUse.concat([piece.facts for piece in batch])
+    shifts = accumulate((len(piece.facts) for piece in batch), initial=0)
     special_rows = np.concatenate(
         [piece.special_files + shift for piece, shift in zip(batch, shifts, strict=False)]
     )
     rows = np.concatenate([piece.rows for piece in batch])
-    table = parse_inodes(rows, facts[0][special_rows], scene.superblock)
+    table = parse_inodes(rows, facts.number[special_rows], scene.superblock)
     used = _in_use(scene, table)
-    bad = np.zeros(len(facts[0]), bool)
     if used.any():
         table = table if used.all() else table.take(used)
-        bad[special_rows[used]] = _check_used(scene, table, gathered)
+        facts.is_bad[special_rows[used]] = _check_used(scene, table, gathered)
     if not used.all():
-        kept = np.ones(len(bad), bool)
+        kept = np.ones(len(facts), np.bool_)
         kept[special_rows[~used]] = False
-        facts, bad = [column[kept] for column in facts], bad[kept]
-    gathered.facts.append((*facts, bad))
-    for piece in batch:
-        scene.claims.add(piece.start, piece.length, piece.owner)
+        facts = facts.take(kept)
+    gathered.facts.append(facts)
+    scene.claims += [piece.claims for piece in batch]
 
 
 def _check_used(scene: VerifyContext, table: InodeTable, gathered: Gathered) -> Bools:
@@ -143,7 +121,8 @@ def _check_used(scene: VerifyContext, table: InodeTable, gathered: Gathered) -> 
     found = check_maps(scene, table, bodies)
     check_symlinks(scene, table, found)
     _keep(table, found, gathered)
-    _claim_attributes(scene, table)
+    rows = np.flatnonzero(table.file_acl != 0)
+    scene.xattr_blocks.append(OwnedBlocks(table.number[rows], table.file_acl[rows]))
     return bad | found.bad
 
 
@@ -151,11 +130,11 @@ def _in_use(scene: VerifyContext, table: InodeTable) -> Bools:
     """Per row: True where linked or reserved; reports inodes that are neither and not freed."""
     is_linked = table.links_count > 0
     reserved = table.number < scene.superblock.first_usable_inode
-    orphan = np.isin(table.number, np.array(sorted(scene.orphans), np.int64))
+    orphan = is_member(table.number, scene.orphans)
     left = ~is_linked & ~reserved & (table.mode != 0) & (table.dtime == 0) & ~orphan
-    scene.add_inodes("inode-deleted-no-dtime", table.number[left])
+    scene.add_inodes("inode-deleted-no-dtime", table.number, left)
     waiting = ~is_linked & orphan & (table.mode != 0)
-    scene.add_inodes("inode-orphan-waiting", table.number[waiting])
+    scene.add_inodes("inode-orphan-waiting", table.number, waiting)
     bad_blocks = (table.number == BAD_BLOCKS) & table.i_block.any(axis=1)
     used: Bools = (is_linked & ~reserved) | (reserved & (table.mode != 0)) | waiting | bad_blocks
     return used
@@ -192,13 +171,8 @@ class _Fields:
         plain |= (flags == 0) & (RoCompat.BIGALLOC not in features)
         return plain
 
-    def _report(
-        self, code: str, wrong: Bools, read: str | Callable[[int], str] = "", expected: str = ""
-    ) -> None:
-        rows = np.flatnonzero(wrong)
-        if len(rows):
-            shown = read if isinstance(read, str) else _shown(read, rows)
-            self.context.add_inodes(code, self.table.number[rows], shown, expected)
+    def _report(self, code: str, wrong: Bools, read: Words = "", expected: str = "") -> None:
+        self.context.add_inodes(code, self.table.number, wrong, read, expected)
 
     def _flag(self, flag: InodeFlags) -> Bools:
         has: Bools = (self.table.flags & int(flag)) != 0
@@ -231,21 +205,19 @@ class _Fields:
         table = self.table
         released = (table.dtime != 0) & ~self.reserved & (table.links_count > 0)
         orphan = released & (table.dtime < self.context.superblock.inodes_count)
-        linked = np.isin(table.number, np.array(sorted(self.context.orphans), np.int64))
+        linked = is_member(table.number, self.context.orphans)
         self._report("inode-orphan", orphan & ~linked, lambda row: f"next {table.dtime[row]}")
         self._report("inode-dtime", released & ~orphan, lambda row: f"dtime {table.dtime[row]}")
 
     def _zeros(self) -> None:
         table, features = self.table, self.features
-        directory = self.kind == DIRECTORY
+        raw, directory = INODE.columns(table.raw), self.kind == DIRECTORY
         tests = [
-            ("i_faddr", _number(table, _FADDR, 4) != 0),
+            ("i_faddr", raw["i_obso_faddr"] != 0),
             ("i_size_high", directory & (Incompat.LARGE_DIR not in features)
-             & (_number(table, _SIZE_HIGH, 4) != 0)),
-            ("i_file_acl_high", (_number(table, _ACL_HIGH, 2) != 0)
-             & (Incompat.BIT64 not in features)),
-            ("i_blocks_high", (_number(table, _BLOCKS_HIGH, 2) != 0)
-             & (RoCompat.HUGE_FILE not in features)),
+             & (raw["i_size_high"] != 0)),
+            ("i_file_acl_high", (raw["i_file_acl_high"] != 0) & (Incompat.BIT64 not in features)),
+            ("i_blocks_high", (raw["i_blocks_high"] != 0) & (RoCompat.HUGE_FILE not in features)),
         ]  # fmt: skip
         if self.context.superblock.creator_os:
             tests = tests[:2]  # the Hurd has other fields at these offsets
@@ -261,6 +233,8 @@ class _Fields:
         fixed = self._flag(InodeFlags.IMMUTABLE | InodeFlags.APPEND)
         index = self._flag(InodeFlags.INDEX)
         folded = self._flag(InodeFlags.CASEFOLD)
+        mapped = has_map(self.table.mode, self.table.size, self.table.flags)
+        pointing = mapped & self.table.i_block.any(axis=1)
         tests = [
             ("extents without the feature", extents & (Incompat.EXTENT not in features)),
             ("inline data without the feature", inline & (Incompat.INLINE_DATA not in features)),
@@ -278,16 +252,10 @@ class _Fields:
             ("casefold without the feature or on a non-directory", folded
              & (~directory | (Incompat.CASEFOLD not in features))),
             ("blocks without extents on bigalloc", ~extents & ~inline
-             & (RoCompat.BIGALLOC in features) & self._has_pointers()),
+             & (RoCompat.BIGALLOC in features) & pointing),
         ]  # fmt: skip
         for words, wrong in tests:
             self._report("inode-flags", wrong & ~self.reserved, words)
-
-    def _has_pointers(self) -> Bools:
-        table = self.table
-        mapped = has_map(table.mode, table.size, table.flags)
-        pointing: Bools = mapped & table.i_block.any(axis=1)
-        return pointing
 
     def _special(self) -> None:
         table = self.table
@@ -304,31 +272,14 @@ class _Fields:
         self.bad |= wrong
 
 
-def _shown(words: Callable[[int], str], rows: Rows) -> Callable[[int], str]:
-    return lambda place: words(int(rows[place]))
-
-
-def _number(table: InodeTable, offset: int, size: int) -> Int64s:
-    """A raw field that has no column."""
-    piece = np.ascontiguousarray(table.raw[:, offset : offset + size])
-    return piece.view(f"<u{size}")[:, 0].astype(np.int64)
-
-
 def _keep(table: InodeTable, found: Found, gathered: Gathered) -> None:
-    rows = np.flatnonzero(table.is_dir)
-    if len(rows):
-        place = np.full(len(table), -1)
-        place[rows] = np.arange(len(rows))
+    """Keep the directories and the inodes that hold attribute values."""
+    directory = table.is_dir
+    if directory.any():
         runs = found.all_runs()
-        runs = runs.take(place[runs.owner] >= 0)
-        runs = Runs(place[runs.owner], runs.logical, runs.length, runs.physical, runs.unwritten)
-        gathered.directories.append(Directories(table.take(rows), runs))
-    values = np.flatnonzero((table.flags & int(InodeFlags.EA_INODE)) != 0)
-    if len(values):
+        runs = runs.take(directory[runs.owner])
+        runs = replace(runs, owner=(np.cumsum(directory) - 1)[runs.owner])
+        gathered.directories.append(Directories(table.take(directory), runs))
+    values = (table.flags & int(InodeFlags.EA_INODE)) != 0
+    if values.any():
         gathered.values.append(table.take(values))
-
-
-def _claim_attributes(scene: VerifyContext, table: InodeTable) -> None:
-    rows = np.flatnonzero(table.file_acl != 0)
-    if len(rows):
-        scene.xattr_blocks.append((table.number[rows], table.file_acl[rows]))

@@ -18,7 +18,7 @@ def check_links(scene: VerifyContext, facts: InodesInUse, links: Links) -> None:
     """Compare the link data of the entries with the inodes."""
     reserved = (facts.number < scene.superblock.first_usable_inode) & (facts.number != ROOT)
     if not (facts.number == ROOT).any():
-        scene.findings.add("root-inode", "inode", inode=ROOT, read="not in use")
+        scene.add("root-inode", "inode", "not in use", inode=ROOT)
     directory = (facts.mode & 0xF000 == DIRECTORY) & ~reserved
     _check_parents(scene, facts, links, directory)
     _check_counts(scene, facts, links, directory, reserved)
@@ -30,11 +30,11 @@ def _check_parents(
     root = facts.number == ROOT
     parent = np.where(root, ROOT, links.parent)
     named = directory & (parent != 0)
-    wrong = np.flatnonzero(named & (links.told != 0) & (links.told != parent))
-    scene.add_inodes("directory-parent", facts.number[wrong], links.told[wrong], parent[wrong])
+    wrong = named & (links.told != 0) & (links.told != parent)
+    scene.add_inodes("directory-parent", facts.number, wrong, links.told, parent)
     adrift = ~named | _in_circles(facts, parent, named)
-    lost = np.flatnonzero(directory & ~_removed(facts) & ~root & adrift)
-    scene.add_inodes("directory-unconnected", facts.number[lost], links.told[lost])
+    lost = directory & ~_removed(facts) & ~root & adrift
+    scene.add_inodes("directory-unconnected", facts.number, lost, links.told)
 
 
 def _removed(facts: InodesInUse) -> Bools:
@@ -70,14 +70,12 @@ def _check_counts(
                                  scene.superblock.project_quota_inode))  # fmt: skip
     judged = ~reserved & ~value & ~own & ~_removed(facts)
     counted = _without_removed(facts, links, directory)
-    unnamed = np.flatnonzero(judged & (counted == 0) & ~directory)
-    scene.add_inodes("inode-unattached", facts.number[unnamed])
+    scene.add_inodes("inode-unattached", facts.number, judged & (counted == 0) & ~directory)
     if RoCompat.DIR_NLINK in scene.superblock.features:
         counted = np.where(directory & (counted > MOST_LINKS), 1, counted)
     wrong = judged & (counted != facts.links_count) & ((counted > 0) | directory)
     wrong |= judged & directory & (counted > MOST_LINKS)
-    rows = np.flatnonzero(wrong)
-    scene.add_inodes("link-count", facts.number[rows], facts.links_count[rows], counted[rows])
+    scene.add_inodes("link-count", facts.number, wrong, facts.links_count, counted)
 
 
 def _without_removed(facts: InodesInUse, links: Links, directory: Bools) -> Int64s:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block, has_boot_block
 from ext4kit.filesystem.orphans import read_orphans
 from ext4kit.parsers import mmp
@@ -28,13 +29,11 @@ def find_orphans(scene: VerifyContext) -> None:
     """Find the inodes that wait to be freed; check the orphan list and the orphan file."""
     superblock = scene.superblock
     if superblock.last_orphan > superblock.inodes_count:
-        read = f"{superblock.last_orphan:,}"
-        scene.findings.add("orphan-list", "superblock", byte=1024, read=read)
+        scene.add("orphan-list", "superblock", f"{superblock.last_orphan:,}", byte=1024)
     try:
-        scene.orphans = frozenset(read_orphans(scene.fs))
+        scene.orphans = np.array(sorted(read_orphans(scene.fs)), np.int64)
     except Ext4kitError as error:
-        number = superblock.orphan_file_inode
-        scene.findings.add("orphan-file", "orphan file", inode=number, read=str(error))
+        scene.add("orphan-file", "orphan file", str(error), inode=superblock.orphan_file_inode)
 
 
 def check_others(scene: VerifyContext) -> None:
@@ -52,22 +51,19 @@ def _check_mmp(scene: VerifyContext) -> None:
     block = superblock.mmp_block
     name = "mmp block"
     if not superblock.first_data_block < block < superblock.blocks_count:
-        scene.findings.add("mmp-block", name, read=f"block {block:,}")
+        scene.add("mmp-block", name, f"block {block:,}")
         return
     try:
         data = bytes(scene.fs.blocks.read(block))
         found = mmp.parse_mmp(data)
     except (AccessError, CorruptError) as error:
-        scene.add("mmp-block", name, block=block, read=str(error))
+        scene.add("mmp-block", name, str(error), block=block)
         return
     right = mmp.mmp_checksum(superblock.seed, data)
     if superblock.has_metadata_checksums and found.checksum != right:
-        scene.add(
-            "mmp-checksum", name, block=block,
-            read=f"0x{found.checksum:08x}", expected=f"0x{right:08x}",
-        )  # fmt: skip
+        scene.add_checksum("mmp-checksum", name, found.checksum, right, block=block)
     if found.sequence == mmp.FSCK:
-        scene.add("mmp-in-use", name, block=block, read=found.state)
+        scene.add("mmp-in-use", name, found.state, block=block)
 
 
 def _check_journal(scene: VerifyContext) -> None:
@@ -75,8 +71,7 @@ def _check_journal(scene: VerifyContext) -> None:
     number = superblock.journal_inode
     if Compat.HAS_JOURNAL not in superblock.features:
         if number or any(superblock.journal_uuid):
-            read = f"inode {number}"
-            scene.findings.add("journal-unexpected", "superblock", byte=1024, read=read)
+            scene.add("journal-unexpected", "superblock", f"inode {number}", byte=1024)
         return
     if not number:
         _check_journal_device(scene)
@@ -85,11 +80,11 @@ def _check_journal(scene: VerifyContext) -> None:
         inode = scene.fs.inode(number)
         runs = scene.fs.block_map(inode)
     except Ext4kitError as error:
-        scene.findings.add("journal-inode", "inode", inode=number, read=str(error))
+        scene.add("journal-inode", "inode", str(error), inode=number)
         return
     reason = _journal_inode_reason(scene, inode, runs)
     if reason:
-        scene.add("journal-inode", "inode", **scene.inode_place(number), read=reason)
+        scene.add("journal-inode", "inode", reason, **scene.inode_place(number))
         return
     _check_journal_superblock(scene, int(runs.physical[0]), int(runs.length.sum()))
 
@@ -98,25 +93,24 @@ def _check_journal_device(scene: VerifyContext) -> None:
     """Check an external journal; report in the file system's problems why it is unreadable."""
     device = scene.fs.journal_device
     if device is None:
-        scene.findings.add("journal-device", "superblock", byte=1024)
+        scene.add("journal-device", "superblock", byte=1024)
         return
     from ext4kit.journal.location import locate_journal
 
     before = scene.fs.problems.errors
     place = locate_journal(scene.fs, device)
     if scene.fs.problems.errors > before or place is None:
-        scene.findings.add("journal-superblock", "journal device")
+        scene.add("journal-superblock", "journal device")
         return
     block = int(place.log_blocks[place.superblock_at])
     found = JournalSuperblock.parse(place.blocks.read(block))
     reason = judge(found, scene.superblock.block_size)
     if reason or found.checksum_ok is False:
-        scene.findings.add(
-            "journal-superblock", "journal device", block=block, read=reason or "bad checksum"
-        )
+        read = reason or "bad checksum"
+        scene.findings.add("journal-superblock", "journal device", read, block=block)
 
 
-def _journal_inode_reason(scene: VerifyContext, inode: Inode, runs: Any) -> str:
+def _journal_inode_reason(scene: VerifyContext, inode: Inode, runs: Runs) -> str:
     size = scene.superblock.block_size
     if inode.kind != "file" or not inode.links_count:
         return f"a {inode.kind} with {inode.links_count} links"
@@ -134,7 +128,7 @@ def _check_journal_superblock(scene: VerifyContext, block: int, length: int) -> 
     try:
         found = JournalSuperblock.parse(scene.fs.blocks.read(block))
     except (AccessError, CorruptError) as error:
-        scene.add("journal-superblock", name, block=block, read=str(error))
+        scene.add("journal-superblock", name, str(error), block=block)
         return
     reason = judge(found, scene.superblock.block_size) or ""
     if not reason and found.length > length:
@@ -146,12 +140,10 @@ def _check_journal_superblock(scene: VerifyContext, block: int, length: int) -> 
     if not reason and found.users_count > 1:
         reason = f"{found.users_count:,} users of an internal journal"
     if reason:
-        scene.add("journal-superblock", name, block=block, read=reason)
+        scene.add("journal-superblock", name, reason, block=block)
     if found.checksum_ok is False:
-        scene.add(
-            "journal-superblock-checksum", name, block=block,
-            read=f"0x{found.checksum:08x}", expected=f"0x{found.computed_checksum:08x}",
-        )  # fmt: skip
+        sums = found.checksum, found.computed_checksum
+        scene.add_checksum("journal-superblock-checksum", name, *sums, block=block)
 
 
 def _check_orphan_file(scene: VerifyContext) -> None:
@@ -162,41 +154,34 @@ def _check_orphan_file(scene: VerifyContext) -> None:
         inode = scene.fs.inode(superblock.orphan_file_inode)
         runs = scene.fs.block_map(inode)
     except Ext4kitError as error:
-        read = str(error)
-        scene.findings.add(
-            "orphan-file", "orphan file", inode=superblock.orphan_file_inode, read=read
-        )
+        scene.add("orphan-file", "orphan file", str(error), inode=superblock.orphan_file_inode)
         return
     count = inode.size // superblock.block_size
-    blocks = np.concatenate([
-        np.arange(start, start + min(length, MOST_ORPHAN_BLOCKS))
-        for start, length in zip(runs.physical.tolist(), runs.length.tolist(), strict=True)
-    ] or [np.zeros(0, np.int64)])[:MOST_ORPHAN_BLOCKS]  # fmt: skip
+    row, step = expand(np.minimum(runs.length, MOST_ORPHAN_BLOCKS))
+    blocks = (runs.physical[row] + step)[:MOST_ORPHAN_BLOCKS]
     if inode.kind != "file" or len(blocks) < min(count, MOST_ORPHAN_BLOCKS):
-        scene.add("orphan-file", "inode", **scene.inode_place(inode.number), read=inode.kind)
+        scene.add("orphan-file", "inode", inode.kind, **scene.inode_place(inode.number))
     for block in blocks[:count].tolist():
         _check_orphan_block(scene, inode, block)
 
 
 def _check_orphan_block(scene: VerifyContext, inode: Inode, block: int) -> None:
     superblock, name = scene.superblock, "orphan file block"
+    where = {"inode": inode.number, "block": block}
     try:
         data = bytes(scene.fs.blocks.read(block))
         found = parse_orphan_block(data)
     except (AccessError, CorruptError) as error:
-        scene.add("orphan-file", name, inode=inode.number, block=block, read=str(error))
+        scene.add("orphan-file", name, str(error), **where)
         return
     if superblock.has_metadata_checksums:
         seed = inode_seed(superblock, inode.number, inode.generation)
         right = orphan_checksum(seed, block, data)
         if right != found.checksum:
-            scene.add(
-                "orphan-file-checksum", name, inode=inode.number, block=block,
-                read=f"0x{found.checksum:08x}", expected=f"0x{right:08x}",
-            )  # fmt: skip
+            scene.add_checksum("orphan-file-checksum", name, found.checksum, right, **where)
     if len(found.inodes) and RoCompat.ORPHAN_PRESENT not in superblock.features:
         read = ", ".join(map(str, found.inodes[:8].tolist()))
-        scene.add("orphan-file", name, inode=inode.number, block=block, read=f"inodes {read}")
+        scene.add("orphan-file", name, f"inodes {read}", **where)
 
 
 def _check_resize_inode(scene: VerifyContext) -> None:
@@ -205,20 +190,19 @@ def _check_resize_inode(scene: VerifyContext) -> None:
     try:
         inode = scene.fs.inode(RESIZE)
     except Ext4kitError as error:
-        scene.findings.add("metadata-unreadable", "inode", inode=RESIZE, read=str(error))
+        scene.add("metadata-unreadable", "inode", str(error), inode=RESIZE)
         return
     pointers = np.frombuffer(inode.i_block, "<u4").astype(np.int64)
-    if Compat.RESIZE_INODE not in superblock.features:
-        if inode.links_count or pointers.any():
-            place = scene.inode_place(RESIZE)
-            scene.add("resize-inode", "inode", **place, read="in use without the feature")
-        return
-    reason = _resize_reason(scene, inode, pointers)
+    if Compat.RESIZE_INODE in superblock.features:
+        reason = _resize_reason(scene, inode, pointers)
+    else:
+        in_use = inode.links_count or pointers.any()
+        reason = "in use without the feature" if in_use else ""
     if reason:
-        scene.add("resize-inode", "inode", **scene.inode_place(RESIZE), read=reason)
+        scene.add("resize-inode", "inode", reason, **scene.inode_place(RESIZE))
 
 
-def _resize_reason(scene: VerifyContext, inode: Inode, pointers: Any) -> str:
+def _resize_reason(scene: VerifyContext, inode: Inode, pointers: Int64s) -> str:
     superblock = scene.superblock
     reserved = superblock.reserved_gdt_blocks
     if inode.links_count != 1 or inode.kind != "file":

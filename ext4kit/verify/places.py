@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.geometry import (
     descriptor_blocks_count,
     descriptors_per_block,
@@ -15,7 +14,7 @@ from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.superblock import Superblock
 
 
-def superblock_groups(superblock: Superblock, count: int) -> Any:
+def superblock_groups(superblock: Superblock, count: int) -> Int64s:
     """int64: the groups that start with a superblock copy, ascending.
 
     Args:
@@ -31,7 +30,7 @@ def superblock_groups(superblock: Superblock, count: int) -> Any:
     return np.array(sorted(group for group in wanted if group < count), np.int64)
 
 
-def overheads(superblock: Superblock, groups: int) -> Any:
+def overheads(superblock: Superblock, groups: int) -> Int64s:
     """int64 per group: blocks at its start for boot block, superblock copy and descriptors."""
     count = descriptor_blocks_count(superblock)
     per_block = descriptors_per_block(superblock)
@@ -52,6 +51,6 @@ def overheads(superblock: Superblock, groups: int) -> Any:
     return np.where(index >= classic, copy + has, ahead)
 
 
-def group_starts(superblock: Superblock, groups: int) -> Any:
+def group_starts(superblock: Superblock, groups: int) -> Int64s:
     """int64: the first block of each group."""
     return superblock.first_data_block + np.arange(groups) * superblock.blocks_per_group

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt16s, UInt32s
+from ext4kit.arrays.lookup import is_member
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt32s
 from ext4kit.errors import AccessError
 from ext4kit.parsers import extents
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags, inode_rows_ok
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.parsers.xattr import MAGIC, XATTR_BODY_HEADER
+from ext4kit.verify.attributes import body_areas
 from ext4kit.verify.extents import END
-from ext4kit.verify.scene import VerifyContext
+from ext4kit.verify.scene import BlockClaims, InodesInUse, VerifyContext
 
 SECTOR = 512
 REGULAR = 0x8000
 LEAST_USUAL = 11  # smaller inode numbers have fixed meanings
-LEAST_EXTRA = 4
 _FIELDS = (
     "i_mode", "i_size_lo", "i_dtime", "i_gid", "i_blocks_lo", "i_flags", "i_file_acl_lo",
     "i_size_high", "i_obso_faddr", "i_blocks_high",
@@ -43,33 +42,20 @@ class InodeBatch:
     """Some inodes: columns from one pass over all, and the bytes of those that need more tests.
 
     Attributes:
-        asked: the numbers of all.
         lost: numbers of unreadable inodes.
         unsealed: numbers of inodes with a wrong checksum.
-        number, mode, links_count, flags, size: columns of all that are not idle, in order.
-        special_files: rows of these that are not plain files; rows: the inodes, uint8 (n, inode
-            size).
-        start, length, owner: the extents of the plain files.
+        facts: all inodes that are not idle.
+        special_files: rows of these that are not plain files.
+        rows: these, uint8 (n, inode size).
+        claims: the extents of the plain files.
     """
 
-    asked: Int64s
     lost: Int64s
     unsealed: Int64s
-    number: Int64s
-    mode: UInt16s
-    links_count: UInt16s
-    flags: UInt32s
-    size: Int64s
+    facts: InodesInUse
     special_files: Rows
     rows: Bytes2D
-    start: Int64s
-    length: Int64s
-    owner: Int64s
-
-    @property
-    def facts(self) -> tuple[Any, ...]:
-        """The columns."""
-        return self.number, self.mode, self.links_count, self.flags, self.size
+    claims: BlockClaims
 
 
 def read_batch(scene: VerifyContext, numbers: Int64s) -> InodeBatch:
@@ -77,23 +63,17 @@ def read_batch(scene: VerifyContext, numbers: Int64s) -> InodeBatch:
     rows, lost = _rows(scene, numbers)
     words = _Words(rows, scene.superblock)
     busy = ~_are_idle(scene, numbers, words)
-    plain, extent = _are_plain(scene, numbers, words)
-    plain &= busy
-    mapped = plain & (extent.length > 0)
+    plain = busy & _are_plain(scene, numbers, words)
+    mapped = plain & (words.length > 0)
+    no = np.zeros(len(numbers), np.bool_)
+    facts = InodesInUse(numbers, words.mode, words.links_count, words.flags, words.size, no)
     return InodeBatch(
-        numbers,
         lost,
         _unsealed(scene, numbers, rows),
-        numbers[busy],
-        words.mode[busy],
-        words.links_count[busy],
-        words.flags[busy],
-        words.size[busy],
+        facts.take(busy),
         np.flatnonzero(~plain[busy]),
         rows[busy & ~plain],
-        extent.start[mapped],
-        extent.length[mapped],
-        numbers[mapped],
+        BlockClaims(words.start[mapped], words.length[mapped], numbers[mapped]),
     )
 
 
@@ -124,86 +104,70 @@ def _unsealed(scene: VerifyContext, numbers: Int64s, rows: Bytes2D) -> Int64s:
 
 
 class _Words:
-    """The 32-bit words of inodes that decide whether they are plain, and fields in them."""
+    """The 32-bit words of inodes, and fields that decide whether they are plain.
+
+    Attributes:
+        all: the words, by row.
+        header, capacity: the words of the extent header.
+        logical, length, start: the first extent in the inode; length 0 for none.
+    """
 
     def __init__(self, rows: Bytes2D, superblock: Superblock) -> None:
-        self._all = rows.view("<u4")
-        self.inode_size = rows.shape[1]
+        self.all = rows.view("<u4")
         offsets = [INODE.offset_of(name) for name in _FIELDS]
         offsets += [_ROOT, _ROOT + 4, _FIRST, _FIRST + 4, _FIRST + 8]
-        offsets += [GOOD_OLD_SIZE] * (self.inode_size > GOOD_OLD_SIZE)
-        self._words = {offset: self._all[:, offset // 4].copy() for offset in offsets}
+        self._words = {offset: self.all[:, offset // 4].copy() for offset in offsets}
         self.mode = self.at("i_mode").astype(np.uint16)
         self.links_count = (self.at("i_gid") >> np.uint32(16)).astype(np.uint16)
         self.flags = self.at("i_flags")
+        self.header, self.capacity = self._words[_ROOT], self._words[_ROOT + 4]
         self.is_regular = self.mode & 0xF000 == REGULAR
         large = self.is_regular | (Incompat.LARGE_DIR in superblock.features)
         high = (self.at("i_size_high") * large).astype(np.int64)
         self.size = high << 32 | self.at("i_size_lo")
+        word, high_half = self._words[_FIRST + 4], np.uint32(16)
+        has_extent = self.header != _NO_EXTENT
+        self.logical = self._words[_FIRST].astype(np.int64)
+        self.length = (word & np.uint32(0xFFFF)).astype(np.int64) * has_extent
+        self.start = (word >> high_half).astype(np.int64) << 32 | self._words[_FIRST + 8]
 
     def at(self, field: str) -> UInt32s:
         """The word that begins with a field of the inode."""
-        return self.byte(INODE.offset_of(field))
-
-    def byte(self, offset: int) -> UInt32s:
-        """The word at a byte offset."""
-        return self._words[offset]
-
-    def each(self, rows: Rows, offset: Int64s) -> UInt32s:
-        """The words of some rows, each at its own byte offset."""
-        return self._all[rows, offset // 4]
+        return self._words[INODE.offset_of(field)]
 
 
 def _are_idle(scene: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
     """Per inode: True where it is unused and correctly freed, or was never used."""
     usual: Bools = numbers >= max(scene.superblock.first_usable_inode, LEAST_USUAL)
-    if scene.orphans:
-        usual &= ~np.isin(numbers, np.array(sorted(scene.orphans), np.int64))
+    usual &= ~is_member(numbers, scene.orphans)
     usual &= (words.links_count == 0) & ((words.mode == 0) | (words.at("i_dtime") != 0))
     return usual
 
 
-@dataclass(frozen=True, slots=True)
-class _Extent:
-    """One extent per inode."""
+def _are_plain(scene: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
+    """Per inode: True for a regular file without possible errors.
 
-    start: Int64s
-    length: Int64s
-    logical: Int64s
-
-
-def _are_plain(scene: VerifyContext, numbers: Int64s, words: _Words) -> tuple[Bools, _Extent]:
-    """(True per inode that is a regular file without possible errors, its extent)."""
-    superblock = scene.superblock
-    word, half = words.byte(_FIRST + 4), np.uint32(16)
-    length = (word & np.uint32(0xFFFF)).astype(np.int64)
-    start = (word >> half).astype(np.int64) << 32 | words.byte(_FIRST + 8)
-    extent = _Extent(start, length, words.byte(_FIRST).astype(np.int64))
-    if not _has_plain_files(superblock):
-        return np.zeros(len(numbers), bool), extent
-    plain = (words.flags == int(InodeFlags.EXTENTS)) & words.is_regular & (words.links_count > 0)
+    There are none with larger clusters, nor with quotas, which need the owners.
+    """
+    superblock, features = scene.superblock, scene.superblock.features
+    if RoCompat.QUOTA in features or Incompat.EXTENT not in features:
+        return np.zeros(len(numbers), np.bool_)
+    plain: Bools = words.flags == int(InodeFlags.EXTENTS)
+    plain &= words.is_regular & (words.links_count > 0)
     plain &= numbers >= max(superblock.first_usable_inode, LEAST_USUAL)
     plain &= np.bitwise_or.reduce([words.at(field) for field in _ZEROS]) == 0
-    plain &= words.byte(_ROOT + 4) == _LEAF_WITH_ROOM
-    header = words.byte(_ROOT)
-    length[header == _NO_EXTENT] = 0
-    plain &= (header == _NO_EXTENT) | ((header == _ONE_EXTENT) & (length > 0))
-    return plain & _fits(scene, words, extent) & _has_no_attributes(words), extent
+    plain &= words.capacity == _LEAF_WITH_ROOM
+    plain &= (words.header == _NO_EXTENT) | ((words.header == _ONE_EXTENT) & (words.length > 0))
+    plain &= superblock.cluster_ratio == 1
+    return plain & _fits(scene, words) & _has_no_attributes(words)
 
 
-def _has_plain_files(superblock: Superblock) -> bool:
-    """Whether plain files exist: clusters of one block, and no quota that needs the owners."""
-    features = superblock.features
-    kept = RoCompat.QUOTA not in features and superblock.cluster_ratio == 1
-    return kept and Incompat.EXTENT in features
-
-
-def _fits(scene: VerifyContext, words: _Words, extent: _Extent) -> Bools:
+def _fits(scene: VerifyContext, words: _Words) -> Bools:
     """Per inode: True where extent, size and block count match each other and the file system."""
-    length, size = extent.length, scene.superblock.block_size
-    end = extent.logical * (length > 0) + length
+    length, size = words.length, scene.superblock.block_size
+    end = words.logical * (length > 0) + length
     first, most = max(scene.superblock.first_data_block, 1), scene.blocks_count
-    inside = (extent.start >= first) & (extent.start + length <= most) & (end <= END)
+    inside = (words.start >= first) & (words.start + length <= most) & (end <= END)
     fine: Bools = (inside & (length <= extents.MAX_INITIALISED)) | (length == 0)
     fine &= (words.size >= (end - 1) * size) & (words.size <= END * size - size)
     fine &= (words.at("i_blocks_lo") == length * (size // SECTOR)) & (words.size >= 0)
@@ -212,13 +176,11 @@ def _fits(scene: VerifyContext, words: _Words, extent: _Extent) -> Bools:
 
 def _has_no_attributes(words: _Words) -> Bools:
     """Per inode: True where the extra fields have a usual size and no attributes follow them."""
-    size = words.inode_size
+    size = words.all.shape[1] * 4
     if size < GOOD_OLD_SIZE + INODE_EXTRA.size:
         return np.full(len(words.mode), size == GOOD_OLD_SIZE)
-    extra = words.byte(GOOD_OLD_SIZE) & np.uint32(0xFFFF)
-    fine: Bools = (extra >= LEAST_EXTRA) & (extra <= size - GOOD_OLD_SIZE) & (extra % 4 == 0)
-    start = GOOD_OLD_SIZE + extra.astype(np.int64)
-    fine |= extra == 0
-    room = np.flatnonzero(fine & (extra != 0) & (start + XATTR_BODY_HEADER.size + 4 <= size))
-    fine[room[words.each(room, start[room]) == MAGIC]] = False
+    extra = words.all[:, GOOD_OLD_SIZE // 4] & np.uint32(0xFFFF)
+    wrong, areas = body_areas(words.all, extra.astype(np.int64))
+    fine = ~wrong
+    fine[areas] = False
     return fine

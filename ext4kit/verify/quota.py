@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import Ext4kitError
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.quota import parse_quota
-from ext4kit.verify.scene import VerifyContext
+from ext4kit.verify.scene import FileUsage, VerifyContext
 
 MOST_BYTES = 1 << 28  # of a quota file
 
@@ -19,20 +18,18 @@ def check_quota(scene: VerifyContext) -> None:
     superblock = scene.superblock
     if RoCompat.QUOTA not in superblock.features:
         return
-    numbers = (superblock.user_quota_inode, superblock.group_quota_inode,
-               superblock.project_quota_inode)  # fmt: skip
-    none = [np.zeros(0, np.int64)] * 6
-    *owners, space, inodes, uncounted = (
-        np.concatenate(part) for part in zip(none, *scene.usage, strict=True)
-    )
-    for kind, number in enumerate(numbers):
+    usage = FileUsage.concat(scene.usage)
+    files = [
+        (superblock.user_quota_inode, usage.user),
+        (superblock.group_quota_inode, usage.group),
+        (superblock.project_quota_inode, usage.project),
+    ]
+    for kind, (number, owner) in enumerate(files):
         if number:
-            _check(scene, kind, number, owners[kind], (space, inodes, uncounted))
+            _check(scene, kind, number, owner, usage)
 
 
-def _check(
-    scene: VerifyContext, kind: int, number: int, owner: Any, taken: tuple[Any, Any, Any]
-) -> None:
+def _check(scene: VerifyContext, kind: int, number: int, owner: Int64s, usage: FileUsage) -> None:
     """Check one quota file.
 
     Args:
@@ -40,8 +37,7 @@ def _check(
         kind: type of owner: user, group, project.
         number: inode number of the quota file.
         owner: owner of each inode.
-        taken: bytes and inodes of each, and whether e2fsck omits it (inline links) where the kernel
-            counts it.
+        usage: usage of each inode.
     """
     try:
         inode = scene.fs.inode(number)
@@ -49,18 +45,19 @@ def _check(
         data = scene.fs.content(inode).read(0, min(inode.size, held, MOST_BYTES))
         recorded = parse_quota(data, kind)
     except Ext4kitError as error:
-        scene.findings.add("quota-file", "quota file", inode=number, read=str(error))
+        scene.add("quota-file", "quota file", str(error), inode=number)
         return
     ids, place = np.unique(np.concatenate([owner, recorded[0]]), return_inverse=True)
     found, least = np.zeros((2, 2, len(ids)), np.int64)
-    for row, values in enumerate(taken[:2]):
+    for row, values in enumerate((usage.space, usage.inodes)):
         np.add.at(found[row], place[: len(owner)], values)
-        np.add.at(least[row], place[: len(owner)], np.where(taken[2], 0, values))
+        np.add.at(least[row], place[: len(owner)], np.where(usage.is_uncounted, 0, values))
     stored = np.zeros_like(found)
     stored[:, place[len(owner) :]] = recorded[1:]
     rows = np.flatnonzero(((stored > found) | (stored < least)).any(axis=0))
     scene.add_rows(
-        "quota-usage", "quota file", rows, inode=number,
-        read=lambda row: f"id {ids[row]}: {stored[0, row]:,} bytes, {stored[1, row]:,} inodes",
-        expected=lambda row: f"{found[0, row]:,} bytes, {found[1, row]:,} inodes",
+        "quota-usage", "quota file", rows,
+        lambda row: f"id {ids[row]}: {stored[0, row]:,} bytes, {stored[1, row]:,} inodes",
+        lambda row: f"{found[0, row]:,} bytes, {found[1, row]:,} inodes",
+        inode=number,
     )  # fmt: skip

@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from ext4kit.arrays.grouping import first_occurrence
 from ext4kit.arrays.lookup import SortedIndex, is_member
-from ext4kit.arrays.types import Bools, Int32s, Int64s, Rows, UInt16s, UInt32s
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import NO_ROW, Bools, Int32s, Int64s, Keys, Rows, UInt16s, UInt32s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import MOST_BLOCKS
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.verify.findings import Findings
+from ext4kit.verify.findings import Findings, Words, text_of
 
 SPARSEST = 16  # inode numbers per inode in use, up to which a table of all is built
+Piece = TypeVar("Piece")
 METADATA = 0  # owner of blocks that belong to no inode
 
 
-@dataclass(slots=True)
-class BlockClaims:
-    """Runs of blocks and their owners, collected in pieces."""
+@dataclass(frozen=True, slots=True)
+class BlockClaims(Table):
+    """Runs of blocks and the inode numbers of their owners."""
 
-    starts: list[Int64s] = field(default_factory=list)
-    lengths: list[Int64s] = field(default_factory=list)
-    owners: list[Int64s] = field(default_factory=list)
+    start: Int64s
+    length: Int64s
+    owner: Int64s
 
-    def add(self, start: Int64s | int, length: Int64s | int, owner: Int64s | int) -> None:
-        """Add runs; columns, or one integer for all of `length` and `owner`."""
-        starts = np.asarray(start, np.int64).reshape(-1)
-        self.starts.append(starts)
-        self.lengths.append(np.broadcast_to(np.asarray(length, np.int64), starts.shape))
-        self.owners.append(np.broadcast_to(np.asarray(owner, np.int64), starts.shape))
 
-    def columns(self) -> tuple[Int64s, Int64s, Int64s]:
-        """(start, length, owner)."""
-        none = np.zeros(0, np.int64)
-        parts = (self.starts, self.lengths, self.owners)
-        start, length, owner = (np.concatenate([none, *part]) for part in parts)
-        return start, length, owner
+@dataclass(frozen=True, slots=True)
+class OwnedBlocks(Table):
+    """Blocks and their owners: inode numbers, or rows of a table of inodes."""
+
+    owner: Int64s
+    block: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReferences(Table):
+    """Attributes whose value is in a separate inode: owner, that inode, and size of the value."""
+
+    owner: Int64s
+    value_inode: Int64s
+    size: Int64s
 
 
 @dataclass(slots=True)
@@ -66,14 +73,31 @@ class VisitedBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class InodesInUse:
-    """The inodes in use, as columns sorted by number.
+class FileUsage(Table):
+    """Usage of files that quotas count.
+
+    Attributes:
+        user, group, project: the owners.
+        space, inodes: bytes and inodes of each file, with the values of its attributes.
+        is_uncounted: True where e2fsck omits it (inline links) and the kernel counts it.
+    """
+
+    user: Int64s
+    group: Int64s
+    project: Int64s
+    space: Int64s
+    inodes: Int64s
+    is_uncounted: Bools
+
+
+@dataclass(frozen=True)  # without slots: it has a cached property
+class InodesInUse(Table):
+    """Inodes in use, sorted by number.
 
     Attributes:
         number: inode numbers.
         mode, links_count, flags, size: as in the inode.
         is_bad: True where fields or map are so wrong that e2fsck would clear the inode.
-        places: `row_places` of the numbers.
     """
 
     number: Int64s
@@ -82,29 +106,36 @@ class InodesInUse:
     flags: UInt32s
     size: Int64s
     is_bad: Bools
-    places: Int32s | None = None
 
     def rows_of(self, numbers: Int64s) -> Rows:
-        """Row of each inode number, -1 where it is not in use."""
-        if self.places is not None:
-            return np.take(self.places, numbers, mode="clip").astype(np.int64)
-        return SortedIndex(self.number).rows(numbers)
+        """Row of each inode number, NO_ROW where it is not in use."""
+        if self._row_by_number is None:
+            return SortedIndex(self.number).rows(numbers)
+        return np.take(self._row_by_number, numbers, mode="clip").astype(np.int64)
+
+    @cached_property
+    def _row_by_number(self) -> Int32s | None:
+        """The row of each inode number and NO_ROW after the last; None if it would be too long."""
+        number = self.number
+        if not len(number) or number[-1] > SPARSEST * len(number):
+            return None
+        rows = np.full(int(number[-1]) + 2, NO_ROW, np.int32)
+        rows[number] = np.arange(len(number), dtype=np.int32)
+        return rows
 
 
-def row_places(numbers: Int64s) -> Int32s | None:
-    """The row of each inode number as a table, -1 for none and after the last one.
-
-    Args:
-        numbers: int64, ascending.
-
-    Returns:
-        None where the table would be much longer than the numbers.
-    """
-    if not len(numbers) or numbers[-1] > SPARSEST * len(numbers):
-        return None
-    places = np.full(int(numbers[-1]) + 2, -1, np.int32)
-    places[numbers] = np.arange(len(numbers), dtype=np.int32)
-    return places
+def in_batches(
+    pieces: Iterable[Piece], size: Callable[[Piece], int], least: int
+) -> Iterator[list[Piece]]:
+    """Neighbouring pieces in lists of at least a total size; the last may be smaller."""
+    batch: list[Piece] = []
+    for piece in pieces:
+        batch.append(piece)
+        if sum(map(size, batch)) >= least:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 @dataclass(slots=True)
@@ -114,28 +145,27 @@ class VerifyContext:
     Attributes:
         fs: the file system.
         findings: receives the findings.
-        claims: blocks and their owners.
+        claims: blocks and their owners, in pieces.
         nodes: tree blocks and indirect blocks that were read.
-        xattr_blocks: (inode, block) columns of attribute blocks, in pieces.
-        value_references: (inode, value inode, value size) columns, in pieces.
-        contexts: (inode, attribute block) columns of encrypted inodes whose encryption context can
-            only be in the block, in pieces.
-        usage: (user, group, project, bytes, inodes, inline link) columns of files, in pieces; only
-            with quotas.
+        xattr_blocks: attribute blocks, in pieces.
+        value_references: references to inodes that hold values, in pieces.
+        contexts: attribute blocks in which alone the encryption context of an inode can be, in
+            pieces.
+        usage: usage of files that quotas count, in pieces; only with quotas.
         trusted: bool per group: True where its descriptor is reliable.
-        orphans: inodes on the orphan list or in the orphan file.
+        orphans: inodes on the orphan list or in the orphan file, ascending.
     """
 
     fs: FileSystem
     findings: Findings = field(default_factory=Findings)
-    claims: BlockClaims = field(default_factory=BlockClaims)
+    claims: list[BlockClaims] = field(default_factory=list)
     nodes: VisitedBlocks = field(default_factory=VisitedBlocks)
-    xattr_blocks: list[tuple[Int64s, Int64s]] = field(default_factory=list)
-    value_references: list[tuple[Int64s, Int64s, Int64s]] = field(default_factory=list)
-    contexts: list[tuple[Int64s, Int64s]] = field(default_factory=list)
-    usage: list[tuple[Int64s | Bools, ...]] = field(default_factory=list)
-    trusted: Any = None
-    orphans: frozenset[int] = frozenset()
+    xattr_blocks: list[OwnedBlocks] = field(default_factory=list)
+    value_references: list[ValueReferences] = field(default_factory=list)
+    contexts: list[OwnedBlocks] = field(default_factory=list)
+    usage: list[FileUsage] = field(default_factory=list)
+    trusted: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    orphans: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def superblock(self) -> Superblock:
@@ -147,48 +177,75 @@ class VerifyContext:
         """Number of blocks of the file system, within the range of int64."""
         return min(self.superblock.blocks_count, MOST_BLOCKS)
 
-    def byte(self, block: int, offset: int = 0) -> int:
-        """Byte offset in the volume of a byte of a block."""
-        return block * self.superblock.block_size + offset
+    def claim(self, start: Int64s, length: Int64s | int, owner: Int64s | int) -> None:
+        """Add runs of blocks; one length or owner is that of all runs."""
+        columns = (np.broadcast_to(column, start.shape) for column in (length, owner))
+        self.claims.append(BlockClaims(start, *columns))
 
-    def add(self, code: str, structure: str, **where: Any) -> None:
-        """Record a finding; its byte offset is computed from a given block."""
-        block = where.get("block")
-        if block is not None:
-            where["byte"] = self.byte(block, where.pop("offset", 0))
-        self.findings.add(code, structure, **where)
+    def add(
+        self, code: str, structure: str, read: str = "", expected: str = "", /, **where: int
+    ) -> None:
+        """Record a finding; its byte offset is computed from a given block and offset in it."""
+        if "block" in where:
+            offset = where.pop("offset", 0)
+            where["byte"] = where["block"] * self.superblock.block_size + offset
+        self.findings.add(code, structure, read, expected, **where)
 
-    def add_rows(self, code: str, structure: str, rows: Any, **columns: Any) -> None:
-        """Record a finding for each position; see `Findings.add_rows`."""
-        if "block" in columns:
-            block, size = columns["block"], self.superblock.block_size
-            offset = columns.pop("offset", 0)
-            columns["byte"] = block * size + offset
-        self.findings.add_rows(code, structure, rows, **columns)
+    def add_checksum(
+        self, code: str, structure: str, stored: int, computed: int, **where: int
+    ) -> None:
+        """Record a finding for a checksum that does not match."""
+        self.add(code, structure, f"0x{stored:08x}", f"0x{computed:08x}", **where)
 
-    def inode_place(self, number: int) -> dict[str, int]:
-        """`block` and `offset` of an inode, as `add` takes them."""
-        block, offset = self.fs.inode_location(np.array([number]))
-        return {"inode": number, "block": int(block[0]), "offset": int(offset[0])}
-
-    def add_inodes(self, code: str, numbers: Any, read: Any = "", expected: Any = "") -> None:
-        """Record a finding for each inode number.
+    def add_rows(
+        self,
+        code: str,
+        structure: str,
+        rows: Rows | Bools,
+        read: Words = "",
+        expected: Words = "",
+        /,
+        **where: Keys | int,
+    ) -> None:
+        """Record a finding for each of some rows.
 
         Args:
             code: key of `CODES`.
-            numbers: int64.
-            read: a text; or texts or numbers by position, or a function that gives them.
+            structure: the structure, in ext4 terms.
+            rows: row numbers or a mask.
+            read: texts by row.
+            expected: the same.
+            where: the other arguments of `add`, by row or one for all.
+        """
+        for row in self.findings.shown(code, rows):
+            places = {
+                name: value if isinstance(value, int) else int(value[row])
+                for name, value in where.items()
+            }
+            self.add(code, structure, text_of(read, row), text_of(expected, row), **places)
+
+    def inode_place(self, number: int) -> dict[str, int]:
+        """`inode`, `block` and `offset` of an inode, as `add` takes them."""
+        block, offset = self.fs.inode_location(np.array([number]))
+        return {"inode": number, "block": int(block[0]), "offset": int(offset[0])}
+
+    def add_inodes(
+        self,
+        code: str,
+        numbers: Int64s,
+        rows: Rows | Bools | None = None,
+        read: Words = "",
+        expected: Words = "",
+    ) -> None:
+        """Record a finding for each of some inodes.
+
+        Args:
+            code: key of `CODES`.
+            numbers: inode numbers by row.
+            rows: row numbers or a mask; all rows by default.
+            read: texts by row.
             expected: the same.
         """
-        shown = numbers[: self.findings.room(code)]
-        for row, number in enumerate(shown.tolist()):
-            words = {"read": _word(read, row), "expected": _word(expected, row)}
-            self.add(code, "inode", **self.inode_place(number), **words)
-        self.findings.count(code, len(numbers) - len(shown))
-
-
-def _word(words: Any, row: int) -> str:
-    if isinstance(words, str):
-        return words
-    value = words(row) if callable(words) else words[row]
-    return value if isinstance(value, str) else f"{int(value):,}"
+        for row in self.findings.shown(code, np.arange(len(numbers)) if rows is None else rows):
+            place = self.inode_place(int(numbers[row]))
+            self.add(code, "inode", text_of(read, row), text_of(expected, row), **place)

@@ -25,43 +25,34 @@ PASSING = int(Incompat.NEEDS_RECOVERY)  # set while mounted, only in the primary
 
 def check_superblocks(scene: VerifyContext) -> None:
     """Check the primary superblock, then all copies."""
+    superblock = scene.superblock
     _check_primary(scene)
-    for reason in _contradictions(scene.superblock):
-        scene.findings.add("superblock-invalid", "superblock", byte=_place(scene), read=reason)
-    if scene.superblock.state & STATE_ERRORS:
-        count = scene.superblock.error_count
-        scene.findings.add("superblock-errors", "superblock", byte=_place(scene), read=f"{count:,}")
-    groups = superblock_groups(scene.superblock, len(scene.fs.groups))
+    group = superblock.group_number
+    byte = first_block(superblock, group) * superblock.block_size if group else SUPERBLOCK_OFFSET
+    for reason in _contradictions(superblock):
+        scene.add("superblock-invalid", "superblock", reason, byte=byte)
+    if superblock.state & STATE_ERRORS:
+        scene.add("superblock-errors", "superblock", f"{superblock.error_count:,}", byte=byte)
+    groups = superblock_groups(superblock, len(scene.fs.groups))
     for group in groups[groups > 0].tolist():
         _check_backup(scene, group)
 
 
-def _place(scene: VerifyContext) -> int:
-    group = scene.superblock.group_number
-    return scene.byte(first_block(scene.superblock, group)) if group else SUPERBLOCK_OFFSET
-
-
 def _check_primary(scene: VerifyContext) -> None:
     block, offset = divmod(SUPERBLOCK_OFFSET, scene.superblock.block_size)
+    byte = SUPERBLOCK_OFFSET
     try:
         data = scene.fs.blocks.read(block)[offset : offset + SUPERBLOCK.size]
         found = Superblock.parse(data)
     except (AccessError, CorruptError) as error:
-        scene.findings.add(
-            "superblock-unusable", "superblock", byte=SUPERBLOCK_OFFSET, read=str(error)
-        )
+        scene.add("superblock-unusable", "superblock", str(error), byte=byte)
         return
     reason = judge(found)
     if reason:
-        scene.findings.add("superblock-unusable", "superblock", byte=SUPERBLOCK_OFFSET, read=reason)
+        scene.add("superblock-unusable", "superblock", reason, byte=byte)
     if scene.superblock.has_metadata_checksums and found.checksum != found.computed_checksum:
-        scene.findings.add(
-            "superblock-checksum",
-            "superblock",
-            byte=SUPERBLOCK_OFFSET,
-            read=f"0x{found.checksum:08x}",
-            expected=f"0x{found.computed_checksum:08x}",
-        )
+        sums = found.checksum, found.computed_checksum
+        scene.add_checksum("superblock-checksum", "superblock", *sums, byte=byte)
 
 
 def _contradictions(superblock: Superblock) -> Iterator[str]:
@@ -103,32 +94,22 @@ def _contradictions(superblock: Superblock) -> Iterator[str]:
 
 
 def _check_backup(scene: VerifyContext, group: int) -> None:
-    block = first_block(scene.superblock, group)
+    block, name = first_block(scene.superblock, group), "backup superblock"
     where = {"group": group, "block": block}
     try:
-        found = Superblock.parse(scene.fs.blocks.read(block)).as_read_at(scene.byte(block))
+        data = scene.fs.blocks.read(block)
+        found = Superblock.parse(data).as_read_at(block * scene.superblock.block_size)
     except (AccessError, CorruptError) as error:
-        scene.add("metadata-unreadable", "backup superblock", **where, read=str(error))
+        scene.add("metadata-unreadable", name, str(error), **where)
         return
-    sealed = scene.superblock.has_metadata_checksums
-    if sealed and found.checksum != found.computed_checksum:
-        words = (f"0x{found.checksum:08x}", f"0x{found.computed_checksum:08x}")
-        scene.add(
-            "backup-superblock-checksum", "backup superblock", **where,
-            read=words[0], expected=words[1],
-        )  # fmt: skip
-        return
-    if found.magic != MAGIC:
-        words = (f"magic 0x{found.magic:04X}", f"0x{MAGIC:04X}")
-        scene.add(
-            "backup-superblock-missing", "backup superblock", **where,
-            read=words[0], expected=words[1],
-        )  # fmt: skip
-        return
-    different = _differences(scene.superblock, found, group)
-    if different:
-        read = ", ".join(different)
-        scene.add("backup-superblock-differs", "backup superblock", **where, read=read)
+    sums = found.checksum, found.computed_checksum
+    if scene.superblock.has_metadata_checksums and sums[0] != sums[1]:
+        scene.add_checksum("backup-superblock-checksum", name, *sums, **where)
+    elif found.magic != MAGIC:
+        read, expected = f"magic 0x{found.magic:04X}", f"0x{MAGIC:04X}"
+        scene.add("backup-superblock-missing", name, read, expected, **where)
+    elif different := _differences(scene.superblock, found, group):
+        scene.add("backup-superblock-differs", name, ", ".join(different), **where)
 
 
 def _differences(primary: Superblock, copy: Superblock, group: int) -> list[str]:

@@ -25,7 +25,7 @@ def check_symlinks(scene: VerifyContext, table: InodeTable, found: Found) -> Non
     rows = np.flatnonzero(fast)
     wrong[rows] = ~_fits(scene, table, rows, table.i_block[rows])
     wrong |= _check_slow(scene, table, np.flatnonzero(link & ~wrong & ~fast & ~inline), found)
-    scene.add_inodes("inode-symlink", table.number[wrong], table.size[wrong])
+    scene.add_inodes("inode-symlink", table.number, wrong, table.size)
     found.bad |= wrong
 
 

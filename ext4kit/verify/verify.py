@@ -13,7 +13,7 @@ from ext4kit.verify.inodes import check_inodes
 from ext4kit.verify.links import check_links
 from ext4kit.verify.others import check_others, find_orphans
 from ext4kit.verify.quota import check_quota
-from ext4kit.verify.scene import VerifyContext
+from ext4kit.verify.scene import InodesInUse, VerifyContext
 from ext4kit.verify.superblocks import check_superblocks
 from ext4kit.verify.usage import check_usage
 from ext4kit.verify.xattrs import check_blocks, check_values
@@ -47,7 +47,7 @@ def verify(fs: FileSystem) -> Verification:
     check_groups(scene)
     find_orphans(scene)
     gathered = check_inodes(scene)
-    facts = gathered.inode_facts()
+    facts = InodesInUse.concat(gathered.facts)
     check_blocks(scene)
     aside = replace(scene, findings=Findings())
     usage = BackgroundCall(lambda facts: check_usage(aside, facts), facts)

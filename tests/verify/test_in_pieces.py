@@ -121,13 +121,14 @@ def test_plain_files_are_those_with_one_extent_and_it_is_told_as_debugfs_tells_i
     piece = piece_of(image, numbers)
     told = debugfs(image, *(f"blocks <{number}>" for number in numbers)).split("debugfs: ")[1:]
     blocks = [[int(word) for word in part.split("\n", 1)[1].split()] for part in told[:256]]
-    extents = zip(piece.owner.tolist(), piece.start.tolist(), piece.length.tolist(), strict=True)
+    claims = piece.claims
+    extents = zip(claims.owner.tolist(), claims.start.tolist(), claims.length.tolist(), strict=True)
     for number, start, length in extents:
         assert blocks[number - 1] == list(range(start, start + length)), number
-    assert len(piece.owner) > FILES // 2
+    assert len(piece.claims) > FILES // 2
     used = debugfs(image, *(f"testi <{number}>" for number in numbers))
     living = {int(each) for each in re.findall(r"Inode (\d+) is marked in use", used)}
-    assert {number for number in piece.number.tolist() if number > 10} == {
+    assert {number for number in piece.facts.number.tolist() if number > 10} == {
         number for number in living if number > 10
     }
     assert not len(piece.lost)
@@ -142,7 +143,7 @@ def test_a_bit_of_a_plain_file_is_wrong_where_e2fsck_says_so(bare: Path) -> None
     assert told
     at = int(told[1]) * 1024 + int(told[2], 16)
     plain = piece_of(bare, range(number, number + 1))
-    assert len(plain.number) == 1
+    assert len(plain.facts) == 1
     assert not len(plain.special_files)
     chance, verdicts = random.Random("plain"), []
     for bit in sorted(chance.sample(range(EXTRA_END * 8), FLIPS)):
