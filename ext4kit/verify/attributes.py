@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s, UInt32s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt32s
 from ext4kit.parsers.inode import GOOD_OLD_SIZE
 from ext4kit.parsers.xattr import MAGIC, XATTR_BODY_HEADER, XATTR_ENTRY
 from ext4kit.units import widen
 
 LEAST_EXTRA = 4  # size of `i_extra_isize` and `i_checksum_hi`
-NAME_STEPS, VALUE_STEPS = 255, 1 << 14  # bytes of name and words of value that a hash covers
+VALUE_STEPS = 1 << 14  # words of a value that a hash covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,28 +115,19 @@ def colliding_areas(entries: XattrEntries, base: Int64s, start: Int64s, end: Int
     return bad
 
 
-def entry_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> tuple[UInt32s, UInt32s]:
-    """Expected `e_hash`, by unsigned and by signed characters of the name; uint32.
+def entry_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> UInt32s:
+    """Expected `e_hash` (2, n), by unsigned and by signed characters of the name.
 
     For entries whose value is in the area.
     """
     size, flat = rows.shape[1], np.ascontiguousarray(rows).reshape(-1)
     name = entries.area * size + entries.offset + XATTR_ENTRY.size
-    plain = np.zeros(len(entries), np.uint32)
-    signed = plain.copy()
+    register = np.zeros((2, len(entries)), np.uint32)
     for step in range(int(entries.name_length.max(initial=0))):
         some = np.flatnonzero(entries.name_length > step)
         byte = flat[name[some] + step]
-        plain[some] = _rotated(plain[some], 5) ^ byte
-        signed[some] = _rotated(signed[some], 5) ^ byte.astype(np.int8).astype(np.uint32)
-    plain = _with_values(flat, entries, base, size, plain)
-    return plain, _with_values(flat, entries, base, size, signed)
-
-
-def _with_values(
-    flat: UInt8s, entries: XattrEntries, base: Int64s, size: int, register: UInt32s
-) -> UInt32s:
-    register = register.copy()
+        both = np.stack([byte.astype(np.uint32), byte.astype(np.int8).astype(np.uint32)])
+        register[:, some] = _rotated(register[:, some], 5) ^ both
     value = entries.area * size + base[entries.area] + entries.value_offset
     some = np.flatnonzero(entries.value_size > 0)
     for step in range(VALUE_STEPS):
@@ -148,7 +139,7 @@ def _with_values(
             inside = entries.value_size[some] > 4 * step + byte
             place = np.where(inside, value[some] + 4 * step + byte, 0)
             word |= (flat[place] * inside).astype(np.uint32) << np.uint32(8 * byte)
-        register[some] = _rotated(register[some], 16) ^ word
+        register[:, some] = _rotated(register[:, some], 16) ^ word
     return register
 
 

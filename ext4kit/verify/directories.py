@@ -9,7 +9,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import distinct, expand, first_occurrence, starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows, UInt64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt64s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.prefetch import prefetch_map
@@ -26,8 +26,8 @@ from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.name_hashes import KNOWN, dirhashes
 from ext4kit.verify.findings import Words, text_of
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
-from ext4kit.verify.inodes import ROOT, Directories
-from ext4kit.verify.scene import InodesInUse, VerifyContext, in_batches
+from ext4kit.verify.inodes import Directories
+from ext4kit.verify.scene import ROOT, InodesInUse, VerifyContext, in_batches
 
 BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 1024, 1 << 16
 MOST_BLOCKS = 1 << 22  # directory blocks that are checked together
@@ -70,14 +70,16 @@ class _Entries(Table):
     """Entries of some directories, without `.` and `..`.
 
     Attributes:
-        owner: row of the directory; block, offset: location of each entry.
+        owner: row of the directory; directory: its inode number.
+        block, offset: location of each entry.
         inode, file_type, names: as stored.
-        place: row of the block among all; NO_ROW for inline data.
+        place: row of the block among all.
         key: 64-bit hash of the name, equal for equal names and almost never for different ones.
         is_bad_name: True where the name contains a slash or a NUL.
     """
 
     owner: Rows
+    directory: Int64s
     block: Int64s
     offset: Int64s
     inode: Int64s
@@ -122,13 +124,13 @@ class _Check:
         self.encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
         self.folded = (table.flags & int(InodeFlags.CASEFOLD)) != 0
         self.sealed = scene.superblock.has_metadata_checksums
+        self.seeds = inode_seeds(scene.superblock, table.number, table.generation).astype(np.int64)
         self.keys: list[tuple[Rows, UInt64s, Int64s]] = []
 
     def blocks(self, runs: Runs) -> None:
         """Check directories with blocks."""
         blocks = self._expanded(runs)
-        indexed = (self.table.flags & int(InodeFlags.INDEX)) != 0
-        index = check_index(self.context, self.table, blocks, indexed)
+        index = check_index(self.context, self.table, blocks, self.seeds)
         starts = range(0, len(blocks), BLOCKS_AT_ONCE)
         parts = (at + np.flatnonzero(~index.is_inner[at : at + BLOCKS_AT_ONCE]) for at in starts)
         for read in prefetch_map(lambda some: self._read(blocks, index, some), parts):
@@ -158,10 +160,7 @@ class _Check:
         stray = entries.take(dots)
         entries, names = entries.take(~dots), names.take(~dots)
         place = some[entries.block]
-        chosen = _Entries(
-            blocks.owner[place], blocks.block[place], entries.offset, entries.inode,
-            entries.file_type, names, place, _name_keys(names), _bad_names(names),
-        )  # fmt: skip
+        chosen = _entries_of(blocks, place, entries, entries.offset, names)
         disordered = self._disordered(chosen, index)
         return _Read(lost, some, rows, tails, broken, stray, chosen, disordered)
 
@@ -210,10 +209,7 @@ class _Check:
             & (tail["det_reserved_zero1"] == 0)
             & (tail["det_reserved_zero2"] == 0)
         )
-        owner = blocks.owner[some]
-        seeds = inode_seeds(
-            self.context.superblock, self.table.number[owner], self.table.generation[owner]
-        ).astype(np.int64)
+        seeds = self.seeds[blocks.owner[some]]
         fits = crc32c_each(seeds, (row[:offset] for row in rows)) == tail["det_checksum"]
         return some[~has_tail], some[has_tail & ~fits]
 
@@ -236,19 +232,16 @@ class _Check:
 
     def _count(self, numbers: Int64s) -> None:
         rows = self.facts.rows_of(numbers)
-        rows = rows[rows >= 0]
-        np.add.at(self.links.counted, rows, 1)
+        np.add.at(self.links.counted, rows[rows >= 0], 1)
 
     def _check_entries(self, some: _Entries) -> None:
         superblock = self.context.superblock
         lowest = superblock.first_usable_inode
         cannot = (some.inode < lowest) | (some.inode > superblock.inodes_count)
         row = self.facts.rows_of(some.inode)
-        unused = ~cannot & (row < 0)
-        root = some.inode == ROOT
+        used = (row >= 0) & (~cannot | (some.inode == ROOT))
         self._entries("entry-inode", some, cannot)
-        self._entries("entry-unused-inode", some, unused)
-        used = (row >= 0) & ~(cannot & ~root)
+        self._entries("entry-unused-inode", some, ~cannot & (row < 0))
         mode, flags = self.facts.mode[row], self.facts.flags[row]
         self._entries("entry-value-inode", some, used & (flags & int(InodeFlags.EA_INODE) != 0))
         expected = FILE_TYPES[mode >> 12 & 15] * self.context.fs.has_file_types
@@ -266,7 +259,7 @@ class _Check:
         self._note_parents(some, row, used & (mode & 0xF000 == DIRECTORY))
         self.keys.append((some.owner, some.key, some.inode))
 
-    def _entries(self, code: str, some: _Entries, wrong: Bools, read: Words = "") -> None:
+    def _entries(self, code: str, some: _Entries, wrong: Bools | Rows, read: Words = "") -> None:
         def words(at: int) -> str:
             (name,) = some.names.take([at]).tolist()
             suffix = text_of(read, at)
@@ -274,25 +267,18 @@ class _Check:
             return f"{target}: {suffix}" if suffix else target
 
         self.context.add_rows(
-            code, "directory entry", wrong, words, inode=self.table.number[some.owner],
-            block=some.block, offset=some.offset,
+            code, "directory entry", wrong, words, inode=some.directory, block=some.block,
+            offset=some.offset,
         )  # fmt: skip
 
     def _note_parents(self, some: _Entries, row: Rows, chosen: Bools) -> None:
         entries = np.flatnonzero(chosen)
-        if not len(entries):
-            return
         target = row[entries]
-        again = (
-            ~first_occurrence(target)
-            | (self.links.parent[target] != 0)
-            | (some.inode[entries] == ROOT)
-        )
-        wrong = np.zeros(len(row), bool)
-        wrong[entries[again]] = True
-        self._entries("directory-linked-twice", some, wrong)
+        again = ~first_occurrence(target) | (self.links.parent[target] != 0)
+        again |= some.inode[entries] == ROOT
+        self._entries("directory-linked-twice", some, entries[again])
         fresh = entries[~again]
-        self.links.parent[row[fresh]] = self.table.number[some.owner[fresh]]
+        self.links.parent[row[fresh]] = some.directory[fresh]
 
     def _disordered(self, some: _Entries, index: Index) -> list[Rows]:
         """Leaves of an index with names outside their hash range, by hash version."""
@@ -356,21 +342,29 @@ class _Check:
                 yield row, np.frombuffer(tail, np.uint8)[None, :]
 
     def _inline_entries(self, rows: Rows, data: Bytes2D, start: int) -> None:
+        numbers = self.table.number[rows]
         entries, broken = parse_entries(data, self.context.fs.has_file_types, start=start)
         self.context.add_inodes(
-            "directory-corrupted", self.table.number[rows], broken >= 0,
+            "directory-corrupted", numbers, broken >= 0,
             lambda row: f"invalid inline entry at byte {broken[row]:,}",
         )  # fmt: skip
         names = entries.packed_names(data)
         dots = _are_dots(names)
-        owner = rows[entries.block]
-        self.context.add_inodes("directory-dot", self.table.number[owner], dots)
-        entries, names, owner = entries.take(~dots), names.take(~dots), owner[~dots]
-        block, offset = self.context.fs.inode_location(self.table.number[owner])
-        self._check_entries(_Entries(
-            owner, block, offset, entries.inode, entries.file_type, names,
-            np.full(len(owner), NO_ROW), _name_keys(names), _bad_names(names),
-        ))  # fmt: skip
+        self.context.add_inodes("directory-dot", numbers[entries.block], dots)
+        entries, names = entries.take(~dots), names.take(~dots)
+        block, offset = self.context.fs.inode_location(numbers)
+        bodies = DirectoryBlocks(rows, numbers, np.zeros_like(block), block)
+        offset = offset[entries.block]
+        self._check_entries(_entries_of(bodies, entries.block, entries, offset, names))
+
+
+def _entries_of(
+    blocks: DirectoryBlocks, place: Rows, entries: EntryTable, offset: Int64s, names: Names
+) -> _Entries:
+    return _Entries(
+        blocks.owner[place], blocks.inode[place], blocks.block[place], offset, entries.inode,
+        entries.file_type, names, place, _name_keys(names), _bad_names(names),
+    )  # fmt: skip
 
 
 def _entry_at(data: Bytes2D, row: Rows, offset: Int64s) -> tuple[Int64s, Int64s, Int64s]:
@@ -378,12 +372,12 @@ def _entry_at(data: Bytes2D, row: Rows, offset: Int64s) -> tuple[Int64s, Int64s,
 
     The offset must be a multiple of 4. The number is 0 where the name is neither `.` nor `..`.
     """
-    words = np.ascontiguousarray(data).view("<u4").astype(np.int64)
+    words = np.ascontiguousarray(data).view("<u4")
     word = offset // 4
-    head, name = words[row, word + 1], words[row, word + 2]
+    inode, head, name = (words[row, word + step].astype(np.int64) for step in range(3))
     length = head >> 16 & 0xFF
     dots = (length == 1) & (name & 0xFF == 0x2E) | (length == 2) & (name & 0xFFFF == 0x2E2E)
-    return words[row, word], head & 0xFFFF, length * dots
+    return inode, head & 0xFFFF, length * dots
 
 
 def _are_dots(names: Names) -> Bools:

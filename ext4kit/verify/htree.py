@@ -24,7 +24,7 @@ from ext4kit.parsers.htree import (
     MAX_LEVELS,
     UNSIGNED_STEP,
 )
-from ext4kit.parsers.inode import InodeTable, inode_seeds
+from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.verify.scene import VerifyContext
 
 HIGHEST = 1 << 32
@@ -88,7 +88,7 @@ class _Level(Table):
 
 
 def check_index(
-    scene: VerifyContext, table: InodeTable, blocks: DirectoryBlocks, indexed: Bools
+    scene: VerifyContext, table: InodeTable, blocks: DirectoryBlocks, seeds: Int64s
 ) -> Index:
     """Check the index of the directories that have one.
 
@@ -96,16 +96,18 @@ def check_index(
         scene: receives the findings.
         table: directories.
         blocks: their blocks.
-        indexed: bool per directory.
+        seeds: checksum seed of each directory.
     """
-    return _Check(scene, table, blocks).run(indexed)
+    return _Check(scene, table, blocks, seeds).run()
 
 
 class _Check:
-    def __init__(self, scene: VerifyContext, table: InodeTable, blocks: DirectoryBlocks) -> None:
-        self.context, self.table, self.blocks = scene, table, blocks
+    def __init__(
+        self, scene: VerifyContext, table: InodeTable, blocks: DirectoryBlocks, seeds: Int64s
+    ) -> None:
+        self.context, self.table, self.blocks, self.seeds = scene, table, blocks, seeds
         count = len(blocks.owner)
-        self.seeds = inode_seeds(scene.superblock, table.number, table.generation).astype(np.int64)
+        self.broken = np.zeros(len(table), bool)
         self.sealed = scene.superblock.has_metadata_checksums
         self.referred = np.zeros(count, np.int64)
         self.index = Index(
@@ -113,14 +115,15 @@ class _Check:
             np.zeros(count, np.int64), np.zeros(count, np.int64),
         )  # fmt: skip
 
-    def run(self, indexed: Bools) -> Index:
+    def run(self) -> Index:
+        """Check the roots and all below them, then the references to the blocks."""
         blocks = self.blocks
-        roots = np.flatnonzero(indexed[blocks.owner] & (blocks.logical == 0))
-        self.broken = np.zeros(len(self.table), bool)
+        indexed = ((self.table.flags & int(InodeFlags.INDEX)) != 0)[blocks.owner]
+        roots = np.flatnonzero(indexed & (blocks.logical == 0))
         self.index.is_root[roots] = True
         for at in range(0, len(roots), BLOCKS_AT_ONCE):
             self._roots(roots[at : at + BLOCKS_AT_ONCE])
-        wanted = indexed[blocks.owner] & ~self.broken[blocks.owner] & (blocks.logical > 0)
+        wanted = indexed & ~self.broken[blocks.owner] & (blocks.logical > 0)
         self._report("htree-unreferenced", wanted & (self.referred == 0))
         self._report("htree-node", wanted & (self.referred > 1), "referenced more than once")
         return self.index

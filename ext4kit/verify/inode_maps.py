@@ -13,11 +13,10 @@ from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.extents import END, Found, TreeCheck
-from ext4kit.verify.scene import FileUsage, OwnedBlocks, VerifyContext
+from ext4kit.verify.scene import BAD_BLOCKS, RESIZE, ROOT, FileUsage, OwnedBlocks, VerifyContext
 from ext4kit.verify.xattrs import BodyAttributes, block_charges
 
 SECTOR = 512
-BAD_BLOCKS, ROOT, RESIZE = 1, 2, 7
 INLINE_ROOM = 60
 DIRECTORY_BLOCKS_BITS = 21  # without large_dir a directory ends at 2 GiB
 

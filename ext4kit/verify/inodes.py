@@ -18,7 +18,17 @@ from ext4kit.verify.extents import Found
 from ext4kit.verify.findings import Words
 from ext4kit.verify.inode_maps import check_maps
 from ext4kit.verify.plain import InodeBatch, read_batch
-from ext4kit.verify.scene import InodesInUse, OwnedBlocks, VerifyContext, in_batches
+from ext4kit.verify.scene import (
+    BAD_BLOCKS,
+    BOOT,
+    JOURNAL,
+    RESIZE,
+    ROOT,
+    InodesInUse,
+    OwnedBlocks,
+    VerifyContext,
+    in_batches,
+)
 from ext4kit.verify.symlinks import check_symlinks
 from ext4kit.verify.xattrs import check_bodies
 
@@ -31,7 +41,6 @@ _KNOWN[[DIRECTORY >> 12, REGULAR >> 12, SYMLINK >> 12]] = True
 _KNOWN |= _SPECIAL
 BYTES_AT_ONCE = 4 << 20  # of inode tables: the cache holds them during the check
 BYTES_TOGETHER = 16 << 20  # of inodes in which an error is possible
-ROOT, BAD_BLOCKS, RESIZE, JOURNAL, BOOT = 2, 1, 7, 8, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +166,9 @@ class _Fields:
         self._reserved()
         self._times()
         self._zeros()
-        rows = np.flatnonzero(~self._plain())
-        if len(rows):
-            _Fields(self.context, self.table.take(rows))._flags()
+        self._flags()
         self._special()
         return self.bad
-
-    def _plain(self) -> Bools:
-        """Bool per row: True where the flags cannot be wrong."""
-        flags, features = self.table.flags, self.features
-        usual = (self.kind == REGULAR) | (self.kind == DIRECTORY)
-        plain: Bools = usual & (flags == int(InodeFlags.EXTENTS)) & (Incompat.EXTENT in features)
-        plain |= (flags == 0) & (RoCompat.BIGALLOC not in features)
-        return plain
 
     def _report(self, code: str, wrong: Bools, read: Words = "", expected: str = "") -> None:
         self.context.add_inodes(code, self.table.number, wrong, read, expected)

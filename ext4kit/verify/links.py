@@ -8,8 +8,8 @@ from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.verify.directories import Links
-from ext4kit.verify.inodes import DIRECTORY, ROOT
-from ext4kit.verify.scene import InodesInUse, VerifyContext
+from ext4kit.verify.inodes import DIRECTORY
+from ext4kit.verify.scene import ROOT, InodesInUse, VerifyContext
 
 MOST_LINKS = 65000  # `i_links_count` of a directory with more links is 1 (dir_nlink)
 
@@ -33,14 +33,8 @@ def _check_parents(
     wrong = named & (links.told != 0) & (links.told != parent)
     scene.add_inodes("directory-parent", facts.number, wrong, links.told, parent)
     adrift = ~named | _in_circles(facts, parent, named)
-    lost = directory & ~_removed(facts) & ~root & adrift
+    lost = directory & (facts.links_count > 0) & ~root & adrift
     scene.add_inodes("directory-unconnected", facts.number, lost, links.told)
-
-
-def _removed(facts: InodesInUse) -> Bools:
-    """Per inode: True where it was deleted while in use and is not yet freed."""
-    removed: Bools = facts.links_count == 0
-    return removed
 
 
 def _in_circles(facts: InodesInUse, parent: Int64s, named: Bools) -> Bools:
@@ -68,7 +62,7 @@ def _check_counts(
     value = (facts.flags & int(InodeFlags.EA_INODE)) != 0
     own = np.isin(facts.number, (scene.superblock.orphan_file_inode,
                                  scene.superblock.project_quota_inode))  # fmt: skip
-    judged = ~reserved & ~value & ~own & ~_removed(facts)
+    judged = ~reserved & ~value & ~own & (facts.links_count > 0)
     counted = _without_removed(facts, links, directory)
     scene.add_inodes("inode-unattached", facts.number, judged & (counted == 0) & ~directory)
     if RoCompat.DIR_NLINK in scene.superblock.features:
@@ -83,7 +77,7 @@ def _without_removed(facts: InodesInUse, links: Links, directory: Bools) -> Int6
 
     Source: kernel fs/ext4/namei.c, `ext4_rmdir`: the parent loses that link at once.
     """
-    above = facts.rows_of(links.told[directory & _removed(facts) & (links.told != 0)])
+    above = facts.rows_of(links.told[directory & (facts.links_count == 0) & (links.told != 0)])
     counted = links.counted.copy()
     np.subtract.at(counted, above[above >= 0], 1)
     return counted

@@ -16,9 +16,8 @@ from ext4kit.parsers.inode import Inode, inode_seed
 from ext4kit.parsers.journal import JournalSuperblock, judge
 from ext4kit.parsers.orphan import orphan_checksum, parse_orphan_block
 from ext4kit.verify.places import superblock_groups
-from ext4kit.verify.scene import VerifyContext
+from ext4kit.verify.scene import RESIZE, VerifyContext
 
-RESIZE = 7
 SMALLEST_LOG = 1024  # blocks
 MOST_ORPHAN_BLOCKS = 1 << 16
 BLOCKS_AT_ONCE = 256

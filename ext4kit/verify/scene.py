@@ -20,6 +20,7 @@ from ext4kit.verify.findings import Findings, Words, text_of
 
 SPARSEST = 16  # inode numbers per inode in use, up to which a table of all is built
 Piece = TypeVar("Piece")
+BAD_BLOCKS, ROOT, BOOT, RESIZE, JOURNAL = 1, 2, 5, 7, 8  # inode numbers
 METADATA = 0  # owner of blocks that belong to no inode
 
 
@@ -198,15 +199,9 @@ class VerifyContext:
         self.add(code, structure, f"0x{stored:08x}", f"0x{computed:08x}", **where)
 
     def add_rows(
-        self,
-        code: str,
-        structure: str,
-        rows: Rows | Bools,
-        read: Words = "",
-        expected: Words = "",
-        /,
-        **where: Keys | int,
-    ) -> None:
+        self, code: str, structure: str, rows: Rows | Bools,
+        read: Words = "", expected: Words = "", /, **where: Keys | int,
+    ) -> None:  # fmt: skip
         """Record a finding for each of some rows.
 
         Args:
@@ -230,13 +225,9 @@ class VerifyContext:
         return {"inode": number, "block": int(block[0]), "offset": int(offset[0])}
 
     def add_inodes(
-        self,
-        code: str,
-        numbers: Int64s,
-        rows: Rows | Bools | None = None,
-        read: Words = "",
-        expected: Words = "",
-    ) -> None:
+        self, code: str, numbers: Int64s, rows: Rows | Bools | None = None,
+        read: Words = "", expected: Words = "",
+    ) -> None:  # fmt: skip
         """Record a finding for each of some inodes.
 
         Args:

@@ -14,11 +14,10 @@ from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
 from ext4kit.verify.inodes import DIRECTORY
 from ext4kit.verify.places import group_starts, overheads
-from ext4kit.verify.scene import METADATA, BlockClaims, InodesInUse, VerifyContext
+from ext4kit.verify.scene import BAD_BLOCKS, METADATA, BlockClaims, InodesInUse, VerifyContext
 
 BITMAPS_AT_ONCE = 64
 RUNS_TOLD = 8  # runs of bits in one finding
-BAD_BLOCKS = 1
 
 
 def check_usage(scene: VerifyContext, facts: InodesInUse) -> int:
@@ -60,7 +59,10 @@ def _check_twice(scene: VerifyContext, claims: BlockClaims) -> None:
     over = over[(owner[over] != METADATA) | (owner[over - 1] != METADATA)]
     bad = owner[over] == BAD_BLOCKS  # mke2fs accepts bad blocks in copies
     if bad.any():
-        over = over[~(bad & _copies(scene).contains(start[over], length[over]))]
+        superblock, groups = scene.superblock, len(scene.fs.groups)
+        starts, lengths = group_starts(superblock, groups), overheads(superblock, groups)
+        copies = Intervals.union(starts[1:], lengths[1:])
+        over = over[~(bad & copies.contains(start[over], length[over]))]
     if not len(over):
         return
     new = np.concatenate([[True], end[1:] > reach[:-1]])
@@ -74,13 +76,6 @@ def _check_twice(scene: VerifyContext, claims: BlockClaims) -> None:
 
     inode = np.where(owner == METADATA, np.roll(owner, 1), owner)  # the first is in no other
     scene.add_rows("block-claimed-twice", "block", over, names, inode=inode, block=start)
-
-
-def _copies(context: VerifyContext) -> Intervals:
-    """Blocks of superblocks and descriptors and the blocks reserved for them, without group 0."""
-    superblock, groups = context.superblock, len(context.fs.groups)
-    start, length = group_starts(superblock, groups), overheads(superblock, groups)
-    return Intervals.union(start[1:], length[1:])
 
 
 def _per_group(used: Intervals, size: int, groups: int) -> Int64s:

@@ -54,16 +54,8 @@ def check_bodies(scene: VerifyContext, table: InodeTable) -> BodyAttributes:
     extra = table.extra_isize
     wrong, rows = body_areas(np.ascontiguousarray(table.raw).view("<u4"), extra)
     scene.add_inodes("inode-extra-size", table.number, wrong, extra)
-    if len(rows):
-        start = GOOD_OLD_SIZE + extra[rows] + XATTR_BODY_HEADER.size
-        _check_bodies(scene, table, rows, start, result)
-    return result
-
-
-def _check_bodies(
-    scene: VerifyContext, table: InodeTable, rows: Rows, start: Int64s, result: BodyAttributes
-) -> None:
     raw, numbers = table.raw[rows], table.number[rows]
+    start = GOOD_OLD_SIZE + extra[rows] + XATTR_BODY_HEADER.size
     entries, end, broken = read_attributes(raw, start, start)
     scene.add_inodes("xattr-entry", numbers, broken, "an entry or value exceeds its area")
     collides = colliding_areas(entries, start, start, end) & ~broken
@@ -75,6 +67,7 @@ def _check_bodies(
     result.inline_size[rows[entries.area[data]]] = entries.value_size[data]
     result.is_encrypted[rows[entries.area[_are_contexts(entries)]]] = True
     np.add.at(result.charges, rows[entries.area], charges(scene, entries))
+    return result
 
 
 def charges(scene: VerifyContext, entries: XattrEntries) -> Int64s:
@@ -96,8 +89,8 @@ def block_charges(scene: VerifyContext, table: InodeTable) -> Int64s:
     for at in range(0, len(rows), BLOCKS_AT_ONCE):
         some = rows[at : at + BLOCKS_AT_ONCE]
         data, _ = scene.fs.fetch(table.file_acl[some])
-        header = np.full(len(some), XATTR_BLOCK_HEADER.size)
-        entries, _, _ = read_attributes(data, header, np.zeros(len(some), np.int64))
+        base = np.zeros(len(some), np.int64)
+        entries, _, _ = read_attributes(data, base + XATTR_BLOCK_HEADER.size, base)
         np.add.at(total, some[entries.area], charges(scene, entries))
     return total
 
@@ -105,10 +98,9 @@ def block_charges(scene: VerifyContext, table: InodeTable) -> Int64s:
 def _wrong_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> Bools:
     """Per entry: True where neither hash matches; False where the value lies elsewhere."""
     own = np.flatnonzero(entries.value_inode == 0)
-    plain, signed = entry_hashes(rows, entries.take(own), base)
-    stored = entries.hash[own].astype(np.uint32)
+    hashes = entry_hashes(rows, entries.take(own), base)
     wrong = np.zeros(len(entries), bool)
-    wrong[own] = (stored != plain) & (stored != signed)
+    wrong[own] = (entries.hash[own].astype(np.uint32) != hashes).all(axis=0)
     return wrong
 
 
@@ -128,13 +120,11 @@ def check_blocks(scene: VerifyContext) -> None:
     owned = owned.take(inside)
     blocks, first, users = np.unique(owned.block, return_index=True, return_counts=True)
     owner = owned.owner[first]
-    sealed = [blocks[:0]]
-    for at in range(0, len(blocks), BLOCKS_AT_ONCE):
-        part = slice(at, at + BLOCKS_AT_ONCE)
-        sealed.append(_check_some(scene, blocks[part], owner[part], users[part]))
+    parts = [slice(at, at + BLOCKS_AT_ONCE) for at in range(0, len(blocks), BLOCKS_AT_ONCE)]
+    sealed = [_check_some(scene, blocks[part], owner[part], users[part]) for part in parts]
     scene.claim(blocks, 1, METADATA)
     encrypted = OwnedBlocks.concat(scene.contexts)
-    lacking = ~np.isin(encrypted.block, np.concatenate(sealed))
+    lacking = ~np.isin(encrypted.block, np.concatenate([blocks[:0], *sealed]))
     scene.add_inodes("encryption-context", encrypted.owner, lacking)
 
 
@@ -151,15 +141,11 @@ def _check_some(scene: VerifyContext, blocks: Int64s, owner: Int64s, users: Rows
     count = header["h_refcount"]
     scene.add_rows("xattr-references", name, sound & (count != users), count, users, **where)
     kept = sound & readable
-    return _check_entries(scene, blocks[kept], owner[kept], rows[kept])
-
-
-def _check_entries(scene: VerifyContext, blocks: Int64s, owner: Int64s, rows: Bytes2D) -> Int64s:
-    name, where = "xattr block", {"inode": owner, "block": blocks}
+    blocks, owner, rows = blocks[kept], owner[kept], rows[kept]
+    where = {"inode": owner, "block": blocks}
     base = np.zeros(len(rows), np.int64)
-    start = np.full(len(rows), XATTR_BLOCK_HEADER.size)
-    entries, end, broken = read_attributes(rows, start, base)
-    broken |= colliding_areas(entries, base, start, end)
+    entries, end, broken = read_attributes(rows, base + XATTR_BLOCK_HEADER.size, base)
+    broken |= colliding_areas(entries, base, base + XATTR_BLOCK_HEADER.size, end)
     read = "an entry or value exceeds its area or overlaps another"
     scene.add_rows("xattr-entry", name, broken, read, **where)
     wrong = distinct(entries.area[_wrong_hashes(rows, entries, base)])[0]
