@@ -1,4 +1,4 @@
-"""Block maps against sizes, block counts and clusters; their blocks are claimed."""
+"""Block maps against sizes, block counts and clusters; targets of symbolic links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ext4kit.arrays.grouping import distinct
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs, has_map, map_inodes
 from ext4kit.parsers.features import Incompat, RoCompat
-from ext4kit.parsers.inode import InodeFlags, InodeTable
+from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.extents import END, Found, TreeCheck
 from ext4kit.verify.scene import BAD_BLOCKS, RESIZE, ROOT, FileUsage, OwnedBlocks, VerifyContext
@@ -19,6 +19,8 @@ from ext4kit.verify.xattrs import BodyAttributes, block_charges
 SECTOR = 512
 INLINE_ROOM = 60
 DIRECTORY_BLOCKS_BITS = 21  # without large_dir a directory ends at 2 GiB
+LINKS_AT_ONCE = 2048
+ENCRYPTED_HEADER = 2  # an encrypted target starts with its length
 
 
 def check_maps(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> Found:
@@ -213,3 +215,53 @@ def _claim(scene: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBloc
     resize = table.i_block[table.number == RESIZE]
     tree = np.ascontiguousarray(resize).view("<u4").astype(np.int64)[:, 13]
     scene.claim(tree[(tree > 0) & (tree < scene.superblock.blocks_count)], 1, RESIZE)
+
+
+def check_symlinks(scene: VerifyContext, table: InodeTable, found: Found) -> None:
+    """Check targets in the inode and targets in a block."""
+    link = table.is_symlink
+    if not link.any():
+        return
+    size = scene.superblock.block_size
+    inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+    wrong = link & ((table.size <= 0) | (table.size >= size))
+    fast = is_fast_symlink(table.mode, table.size, table.flags) & ~wrong
+    rows = np.flatnonzero(fast)
+    wrong[rows] = ~_fits(scene, table, rows, table.i_block[rows])
+    wrong |= _check_slow(scene, table, np.flatnonzero(link & ~wrong & ~fast & ~inline), found)
+    scene.add_inodes("inode-symlink", table.number, wrong, table.size)
+    found.bad |= wrong
+
+
+def _fits(scene: VerifyContext, table: InodeTable, rows: Rows, data: Bytes2D) -> Bools:
+    """Per row of `data`: True where the target ends at `i_size`."""
+    size = table.size[rows]
+    ends = data == 0
+    length = np.where(ends.any(axis=1), ends.argmax(axis=1), data.shape[1])
+    fine = (length == size) & (length < data.shape[1])
+    encrypted = (table.flags[rows] & int(InodeFlags.ENCRYPT)) != 0
+    stored_length = np.ascontiguousarray(data[:, :2]).view("<u2")[:, 0].astype(np.int64)
+    sealed = (
+        (size > ENCRYPTED_HEADER) & (stored_length > 0) & (stored_length + ENCRYPTED_HEADER <= size)
+    )
+    fits: Bools = np.where(encrypted, sealed, fine)
+    return fits
+
+
+def _check_slow(scene: VerifyContext, table: InodeTable, rows: Rows, found: Found) -> Bools:
+    """Per row of the table: True for a link without exactly one block with a matching target."""
+    wrong = np.zeros(len(table), bool)
+    if not len(rows):
+        return wrong
+    runs = found.all_runs()
+    block, count = np.full(len(table), -1), np.zeros(len(table), np.int64)
+    np.add.at(count, runs.owner, runs.length)
+    first = runs.logical == 0
+    block[runs.owner[first]] = runs.physical[first]
+    wrong[rows] = (count[rows] != 1) | (block[rows] < 0)
+    rows = rows[~wrong[rows]]
+    for at in range(0, len(rows), LINKS_AT_ONCE):
+        some = rows[at : at + LINKS_AT_ONCE]
+        data, readable = scene.fs.fetch(block[some])
+        wrong[some] = readable & ~_fits(scene, table, some, data)
+    return wrong

@@ -16,7 +16,7 @@ from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
 from ext4kit.verify.extents import Found
 from ext4kit.verify.findings import Words
-from ext4kit.verify.inode_maps import check_maps
+from ext4kit.verify.inode_maps import check_maps, check_symlinks
 from ext4kit.verify.plain import InodeBatch, read_batch
 from ext4kit.verify.scene import (
     BAD_BLOCKS,
@@ -29,7 +29,6 @@ from ext4kit.verify.scene import (
     VerifyContext,
     in_batches,
 )
-from ext4kit.verify.symlinks import check_symlinks
 from ext4kit.verify.xattrs import check_bodies
 
 FIFO, CHARACTER, DIRECTORY, BLOCK, REGULAR, SYMLINK, SOCKET = (

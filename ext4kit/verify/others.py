@@ -15,7 +15,7 @@ from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import Inode, inode_seed
 from ext4kit.parsers.journal import JournalSuperblock, judge
 from ext4kit.parsers.orphan import orphan_checksum, parse_orphan_block
-from ext4kit.verify.places import superblock_groups
+from ext4kit.verify.groups import superblock_groups
 from ext4kit.verify.scene import RESIZE, VerifyContext
 
 SMALLEST_LOG = 1024  # blocks

@@ -8,7 +8,7 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
-from ext4kit.verify.places import superblock_groups
+from ext4kit.verify.groups import superblock_groups
 from ext4kit.verify.scene import VerifyContext
 
 STATE_ERRORS = 2

@@ -1,4 +1,4 @@
-"""Bitmaps and counts against the actual usage by inodes and the file system itself."""
+"""Bitmaps, counts and quota files against the actual usage of blocks and inodes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s
+from ext4kit.errors import Ext4kitError
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
+from ext4kit.parsers.quota import parse_quota
+from ext4kit.verify.groups import group_starts, overheads
 from ext4kit.verify.inodes import DIRECTORY
-from ext4kit.verify.places import group_starts, overheads
-from ext4kit.verify.scene import BAD_BLOCKS, METADATA, BlockClaims, InodesInUse, VerifyContext
+from ext4kit.verify.scene import (
+    BAD_BLOCKS,
+    METADATA,
+    BlockClaims,
+    FileUsage,
+    InodesInUse,
+    VerifyContext,
+)
 
 BITMAPS_AT_ONCE = 64
 RUNS_TOLD = 8  # runs of bits in one finding
+MOST_BYTES = 1 << 28  # of a quota file
 
 
 def check_usage(scene: VerifyContext, facts: InodesInUse) -> int:
@@ -270,3 +280,55 @@ def _compare_total(scene: VerifyContext, code: str, stored: int, found: int) -> 
     """Compare the superblock's count, which the kernel does not update while mounted."""
     if stored != found and not scene.superblock.needs_recovery:
         scene.add(code, "superblock", f"{stored:,}", f"{found:,}", byte=1024)
+
+
+def check_quota(scene: VerifyContext) -> None:
+    """Compare the usage by user, group and project."""
+    superblock = scene.superblock
+    if RoCompat.QUOTA not in superblock.features:
+        return
+    usage = FileUsage.concat(scene.usage)
+    files = [
+        (superblock.user_quota_inode, usage.user),
+        (superblock.group_quota_inode, usage.group),
+        (superblock.project_quota_inode, usage.project),
+    ]
+    for kind, (number, owner) in enumerate(files):
+        if number:
+            _check_quota_file(scene, kind, number, owner, usage)
+
+
+def _check_quota_file(
+    scene: VerifyContext, kind: int, number: int, owner: Int64s, usage: FileUsage
+) -> None:
+    """Check one quota file.
+
+    Args:
+        scene: receives the findings.
+        kind: type of owner: user, group, project.
+        number: inode number of the quota file.
+        owner: owner of each inode.
+        usage: usage of each inode.
+    """
+    try:
+        inode = scene.fs.inode(number)
+        held = scene.fs.blocks.blocks_count * scene.superblock.block_size
+        data = scene.fs.content(inode).read(0, min(inode.size, held, MOST_BYTES))
+        recorded = parse_quota(data, kind)
+    except Ext4kitError as error:
+        scene.add("quota-file", "quota file", str(error), inode=number)
+        return
+    ids, place = np.unique(np.concatenate([owner, recorded[0]]), return_inverse=True)
+    found, least = np.zeros((2, 2, len(ids)), np.int64)
+    for row, values in enumerate((usage.space, usage.inodes)):
+        np.add.at(found[row], place[: len(owner)], values)
+        np.add.at(least[row], place[: len(owner)], np.where(usage.is_uncounted, 0, values))
+    stored = np.zeros_like(found)
+    stored[:, place[len(owner) :]] = recorded[1:]
+    rows = np.flatnonzero(((stored > found) | (stored < least)).any(axis=0))
+    scene.add_rows(
+        "quota-usage", "quota file", rows,
+        lambda row: f"id {ids[row]}: {stored[0, row]:,} bytes, {stored[1, row]:,} inodes",
+        lambda row: f"{found[0, row]:,} bytes, {found[1, row]:,} inodes",
+        inode=number,
+    )  # fmt: skip

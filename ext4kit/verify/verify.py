@@ -12,10 +12,9 @@ from ext4kit.verify.groups import check_groups
 from ext4kit.verify.inodes import check_inodes
 from ext4kit.verify.links import check_links
 from ext4kit.verify.others import check_others, find_orphans
-from ext4kit.verify.quota import check_quota
 from ext4kit.verify.scene import InodesInUse, VerifyContext
 from ext4kit.verify.superblocks import check_superblocks
-from ext4kit.verify.usage import check_usage
+from ext4kit.verify.usage import check_quota, check_usage
 from ext4kit.verify.xattrs import check_blocks, check_values
 
 
