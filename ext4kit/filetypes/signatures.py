@@ -137,10 +137,8 @@ SIGNATURE_NAMES = (
 )
 SIGNATURE_INDEX = {name: number for number, name in enumerate(SIGNATURE_NAMES)}
 WEAK_SIGNATURES = frozenset(one.kind for one in SIGNATURES if len(one.magic) - len(one.any_at) < 3)
-CHARACTER_BYTES = {
-    "utf-16": 2,
-    "utf-32": 4,
-}  # text in characters of several bytes: its end may hold zeros
+# text in characters of several bytes: its end may hold zeros
+CHARACTER_BYTES = {"utf-16": 2, "utf-32": 4}
 
 
 def _possible_prefixes() -> Bools:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.lengths.reader import CHUNK, ContentReader, Stated
 
+StreamEnd = Callable[[ContentReader, int], int | None]  # end of the stream at an offset
 _PIECE = 1 << 20  # decompressed bytes at a time
 _CHEAPER = 2  # as a power of two: decompression of so many bytes costs as much as reading one
 _MOST_STREAMS = 1 << 16
 
-_GZIP = b"\x1f\x8b\x08"
+_GZIP, _GZIP_WBITS = b"\x1f\x8b\x08", 31
 _XZ = b"\xfd7zXZ\0"
 _BZIP2_END = 0x177245385090  # end mark: the decimal digits of the square root of pi, 48 bits
 _BZIP2_TAIL = 16  # bytes that the end mark and the checksum may take
@@ -18,22 +20,30 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"\x04\x22\x4d\x18"
 
 
-def _end(window: ContentReader, offset: int) -> int | None:
-    """End of the single member that starts at `offset`; None where it has no valid end."""
-    stream = zlib.decompressobj(31)
-    for piece in window.chunks(offset):
-        offset += len(piece)
-        try:
-            if not feed(window, stream, piece):
+def stream_end(window: ContentReader, at: int, wbits: int, step: int = CHUNK) -> int | None:
+    """End of the zlib stream that starts at `at`; None where it has no valid end.
+
+    Args:
+        window: the file.
+        at: start of the stream.
+        wbits: its format, as `zlib.decompressobj` takes it.
+        step: bytes of the first read; more are read each time, up to `CHUNK`.
+    """
+    stream = zlib.decompressobj(wbits)
+    try:
+        while piece := window.read(at, step):
+            at += len(piece)
+            if not _feed(window, stream, piece):
                 return None
-        except zlib.error:
-            return None
-        if stream.eof:
-            return offset - len(stream.unused_data)
+            if stream.eof:
+                return at - len(stream.unused_data)
+            step = min(step * 4, CHUNK)
+    except zlib.error:
+        return None
     return None
 
 
-def feed(window: ContentReader, stream: zlib._Decompress, piece: bytes) -> bool:  # typeshed's name
+def _feed(window: ContentReader, stream: zlib._Decompress, piece: bytes) -> bool:  # typeshed's name
     """Decompress a piece and discard the output; False when the budget is exhausted."""
     while piece and not stream.eof:
         if not window.budget.spend(len(stream.decompress(piece, _PIECE)) >> _CHEAPER):
@@ -46,7 +56,7 @@ def gzip(window: ContentReader) -> Stated | None:
     """Members with their checksums (RFC 1952); only decompression shows their end."""
     end = 0
     for _ in range(_MOST_STREAMS):
-        following = _end(window, end)
+        following = stream_end(window, end, _GZIP_WBITS)
         if following is None:
             break
         end = following
@@ -60,13 +70,22 @@ def bzip2(window: ContentReader) -> Stated | None:
 
     Decompression would give the same result, but many times more slowly.
     """
+    return _in_a_row(window, b"BZh", _bzip2_end, proven=True)
+
+
+def _in_a_row(
+    window: ContentReader, magic: bytes, end_of: StreamEnd, proven: bool
+) -> Stated | None:
+    """All streams from the start on; of proven ones those in front of one without an end."""
     end = 0
-    while window.read(end, 3) == b"BZh":
-        following = _bzip2_end(window, end)
+    while window.read(end, len(magic)) == magic:
+        following = end_of(window, end)
         if following is None:
-            break
+            if proven:
+                break
+            return None
         end = following
-    return Stated(end, proven=True) if end else None
+    return Stated(end, proven) if end else None
 
 
 def _bzip2_end(window: ContentReader, start: int) -> int | None:
@@ -100,13 +119,7 @@ def _marked(text: bytes, shift: int) -> int:
 
 def xz(window: ContentReader) -> Stated | None:
     """Streams up to their footer, which repeats the flags of the header (tukaani.org)."""
-    end = 0
-    while window.read(end, 6) == _XZ:
-        following = _xz_end(window, end)
-        if following is None:
-            break
-        end = following
-    return Stated(end, proven=True) if end else None
+    return _in_a_row(window, _XZ, _xz_end, proven=True)
 
 
 def _xz_end(window: ContentReader, start: int) -> int | None:
@@ -123,13 +136,7 @@ def _xz_end(window: ContentReader, start: int) -> int | None:
 
 def zstd(window: ContentReader) -> Stated | None:
     """Frames; their blocks give their lengths (RFC 8878, section 3.1)."""
-    end = 0
-    while window.read(end, 4) == _ZSTD:
-        following = _zstd_frame(window, end)
-        if following is None:
-            return None
-        end = following
-    return Stated(end) if end else None
+    return _in_a_row(window, _ZSTD, _zstd_frame, proven=False)
 
 
 def _zstd_frame(window: ContentReader, at: int) -> int | None:
@@ -150,13 +157,7 @@ def _zstd_frame(window: ContentReader, at: int) -> int | None:
 
 def lz4(window: ContentReader) -> Stated | None:
     """Frames of blocks that give their lengths (LZ4 frame format)."""
-    end = 0
-    while window.read(end, 4) == _LZ4:
-        following = _lz4_frame(window, end)
-        if following is None:
-            return None
-        end = following
-    return Stated(end) if end else None
+    return _in_a_row(window, _LZ4, _lz4_frame, proven=False)
 
 
 def _lz4_frame(window: ContentReader, at: int) -> int | None:

@@ -6,19 +6,14 @@ import zlib
 
 import numpy as np
 
-from ext4kit.filetypes.lengths.compressed import feed
+from ext4kit.filetypes.lengths.compressed import stream_end
 from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
 _MOST_ENTRIES = 1 << 22
 _MOST_OBJECTS = 1 << 22
 _MOST_SYSTEM_STRINGS = 1 << 14
 _LAST_SEGMENT = 0xFFFFFFFF
-_DER_INSIDE = (
-    b"\x02",
-    b"\x06",
-    b"\x30",
-    b"\xa0",
-)  # start of certificates, keys and messages
+_DER_INSIDE = (b"\x02", b"\x06", b"\x30", b"\xa0")  # start of certificates, keys and messages
 
 
 def sqlite(window: ContentReader) -> Stated | None:
@@ -161,22 +156,7 @@ def _git_object(window: ContentReader, at: int) -> int | None:
         used += 20
     elif kind not in (1, 2, 3, 4):
         return None
-    return _deflated_end(window, at + used)
-
-
-def _deflated_end(window: ContentReader, at: int) -> int | None:
-    stream, step = zlib.decompressobj(), 4096
-    try:
-        while piece := window.read(at, step):
-            at += len(piece)
-            if not feed(window, stream, piece):
-                return None
-            if stream.eof:
-                return at - len(stream.unused_data)
-            step = min(step * 4, 1 << 18)
-    except zlib.error:
-        return None
-    return None
+    return stream_end(window, at + used, zlib.MAX_WBITS, 4096)
 
 
 def berkeley(window: ContentReader) -> Stated | None:

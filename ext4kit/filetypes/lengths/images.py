@@ -131,9 +131,8 @@ def _tiff_entry(window: ContentReader, at: int, order: str, wanted: dict[int, li
     place = at + 8 if count * each <= 4 else window.number(at + 8, 4, order)
     if tag in (273, 279, 324, 325) and each in (2, 4) and count <= _MOST_STRIPS:
         raw = window.read(place, count * each)
-        name = "little" if order == "<" else "big"
         wanted[tag] = [
-            int.from_bytes(raw[one : one + each], "little" if name == "little" else "big")
+            int.from_bytes(raw[one : one + each], "little" if order == "<" else "big")
             for one in range(0, len(raw), each)
         ]
     return place + count * each
