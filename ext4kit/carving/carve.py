@@ -23,7 +23,7 @@ from ext4kit.carving.result import CarvedFiles
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filetypes.lengths import Budget
 
-_EVENTS_AT_ONCE = 1 << 21  # bounds the memory
+_EVENTS_AT_ONCE = 1 << 21  # of a slice; bounds the memory
 
 
 def carve(
@@ -47,19 +47,14 @@ def carve(
     """
     left = usable.subtract(claimed)
     bodies = (bodies or HeadlessBodies.empty()).within(left)
-    edges = [] if len(bodies) else _split_rows(features, left.start).tolist()
+    slices = np.searchsorted(features.block, left.start) // _EVENTS_AT_ONCE
+    edges = [] if len(bodies) else (np.flatnonzero(np.diff(slices)) + 1).tolist()
     parts = [
         _carve_slice(reader, features.between(int(runs.start[0]), int(runs.end[-1])), runs, bodies)
         for first, end in pairwise([0, *edges, len(left)])
         if len(runs := left.take(slice(first, end)))
     ]
     return CarvedFiles.concat(parts)
-
-
-def _split_rows(features: BlockFeatures, start: Int64s) -> Rows:
-    """Rows of runs that start a new slice, after about `_EVENTS_AT_ONCE` events each."""
-    slices = np.searchsorted(features.block, start) // _EVENTS_AT_ONCE
-    return np.flatnonzero(np.diff(slices)) + 1
 
 
 def _carve_slice(

@@ -16,9 +16,7 @@ class EndEvidence(IntEnum):
     """Evidence for the end of a carved file, the best first."""
 
     FORMAT_END = 0  # the end mark of its format, with only zeros after it in its last block
-    FORMAT_LENGTH = (
-        1  # the length that its format gives, with only zeros after it in its last block
-    )
+    FORMAT_LENGTH = 1  # the length that its format gives, with only zeros in the rest of the block
     BLOCK_LIST = 2  # the end of its block list
     TEXT = 3  # text up to the first zero
     DENSE = 4  # compressed or random data up to a block that ends in zeros

@@ -14,7 +14,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Codes, Int32s, Int64s, Rows, UInt32s
+from ext4kit.arrays.types import Bools, Bytes2D, Codes, Int32s, Int64s, Rows, RowSlice, UInt32s
 from ext4kit.errors import AccessError
 from ext4kit.parsers import directory, extents, htree, xattr
 from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
@@ -98,14 +98,10 @@ def metadata_scanner(superblock: Superblock) -> Scanner[MetadataBlocks]:
         superblock: its geometry, features and checksum seed. It may describe a lost file system as
             well as the present one.
     """
-    finders = (
-        *(_find_extents, _find_directories, _find_htree),
-        *(_find_xattrs, _find_inodes, _find_journal_blocks),
-    )
 
     def scanner(batch: BlockBatch) -> MetadataBlocks:
         words = batch.data.view("<u4")
-        return MetadataBlocks.concat([find(superblock, batch, words) for find in finders])
+        return MetadataBlocks.concat([find(superblock, batch, words) for find in _FINDERS])
 
     return scanner
 
@@ -188,7 +184,7 @@ def _find_directories(superblock: Superblock, batch: BlockBatch, words: UInt32s)
     return _make(DIRECTORY, batch.blocks[hits], batch.in_log, seed, number, held)
 
 
-def _is_first_block(words: UInt32s, hits: Rows) -> Bools:
+def _is_first_block(words: UInt32s, hits: Rows | RowSlice) -> Bools:
     """Per hit (bool): True for the first block of a directory, which begins with `.`."""
     found: Bools = (words[hits, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[hits, 2] == _DOT)
     return found
@@ -197,7 +193,7 @@ def _is_first_block(words: UInt32s, hits: Rows) -> Bools:
 def _find_htree(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> MetadataBlocks:
     """Index roots, which hold `.` and `..`, and index nodes."""
     size = superblock.block_size
-    root = (words[:, 1] & 0xFFFFFF == 12 | 1 << 16) & (words[:, 2] == _DOT)
+    root = _is_first_block(words, slice(None))
     node = (words[:, 0] == 0) & (words[:, 1] == size % (1 << 16))
     hits = np.flatnonzero(root | node)
     if not len(hits):
@@ -273,3 +269,8 @@ def _find_journal_blocks(
     hits = np.flatnonzero(words[:, 0] == _LOG_MAGIC)
     hits = hits[np.isin(words[hits, 1], _LOG_KINDS)]
     return _make(LOG, batch.blocks[hits], batch.in_log)
+
+
+_FINDERS = (
+    _find_extents, _find_directories, _find_htree, _find_xattrs, _find_inodes, _find_journal_blocks,
+)  # fmt: skip

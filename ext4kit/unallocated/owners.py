@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ext4kit.arrays.grouping import starts_group
+from ext4kit.arrays.grouping import ends_group, starts_group
 from ext4kit.arrays.types import NO_ROW, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import History
@@ -84,21 +84,19 @@ def index_known_inodes(
         structures: the metadata blocks found there.
     """
     superblock = history.fs.superblock
-    numbers, generations = [history.states.table.number], [history.states.table.generation]
-    for number, generation in _disk_inodes(history.fs):
-        numbers.append(number)
-        generations.append(generation)
-    for number, generation in _found_inodes(space, structures):
-        numbers.append(number)
-        generations.append(generation)
+    logged = history.states.table
     with_number = structures.take((structures.stated_number > 0) & (structures.seed != NO_SEED))
-    numbers.append(with_number.stated_number)
     # the generations with which these inodes have these seeds
     raw = np.ascontiguousarray(with_number.stated_number.astype("<u4")).view(np.uint8)
     starts = crc32c_rows(superblock.seed, raw.reshape(-1, 4)).astype(np.int64)
-    generations.append(crc32c_words(starts, with_number.seed))
-    pairs = np.concatenate(numbers), np.concatenate(generations)
-    return SeedIndex(superblock, *pairs, history.epochs.superblocks[1:])
+    known = [
+        (logged.number, logged.generation),
+        *_disk_inodes(history.fs),
+        *_found_inodes(space, structures),
+        (with_number.stated_number, crc32c_words(starts, with_number.seed)),
+    ]
+    number, generation = (np.concatenate(part) for part in zip(*known, strict=True))
+    return SeedIndex(superblock, number, generation, history.epochs.superblocks[1:])
 
 
 def _disk_inodes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
@@ -137,9 +135,7 @@ def number_inode_blocks(
     numbers, generations = (np.concatenate(part) for part in zip(*known, strict=True))
     order = np.argsort(generations, kind="stable")
     numbers, generations = numbers[order], generations[order]
-    single = np.ones(len(generations), bool)
-    single[1:] &= generations[1:] != generations[:-1]
-    single[:-1] &= generations[1:] != generations[:-1]
+    single = starts_group(generations) & ends_group(generations)
     numbers, generations = numbers[single], generations[single]
     found = structures.stated_number.copy()
     for at in range(0, len(unnumbered), _PIECES_AT_ONCE):

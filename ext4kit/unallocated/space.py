@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals, split
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.errors import AccessError
@@ -158,7 +159,8 @@ class UnallocatedSpace:
 
     def _read_batch(self, start: Int64s, length: Int64s) -> Iterator[BlockBatch]:
         """The runs as one batch, a single run without a copy; block by block after an error."""
-        blocks = np.repeat(start - np.cumsum(length) + length, length) + np.arange(length.sum())
+        row, position = expand(length)
+        blocks = start[row] + position
         try:
             if len(start) == 1:
                 piece = self.blocks.read(int(start[0]), int(length[0]))
