@@ -15,24 +15,17 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.filesystem.xattrs import inline_data_tail
 from ext4kit.parsers.checksums import crc32c_each
-from ext4kit.parsers.directory import (
-    DIRENT_TAIL,
-    TAIL_FILE_TYPE,
-    EntryTable,
-    Names,
-    parse_entries,
-)
+from ext4kit.parsers.directory import DIRENT_TAIL, TAIL_FILE_TYPE, EntryTable, Names, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.name_hashes import KNOWN, dirhashes
 from ext4kit.verify.findings import Words, text_of
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
-from ext4kit.verify.inodes import Directories
+from ext4kit.verify.inodes import DIRECTORY, Directories
 from ext4kit.verify.scene import ROOT, InodesInUse, VerifyContext, in_batches
 
 BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 1024, 1 << 16
 MOST_BLOCKS = 1 << 22  # directory blocks that are checked together
 TAIL_CODES = ("directory-no-checksum", "directory-checksum")
-DIRECTORY = 0x4000
 FILE_TYPES = np.zeros(16, np.int64)  # i_mode >> 12 -> file type of an entry
 FILE_TYPES[[8, 4, 2, 6, 1, 12, 10]] = [1, 2, 3, 4, 5, 6, 7]
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, with well-mixed bits

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 
 import numpy as np
 
@@ -104,10 +103,7 @@ def _check_batch(scene: VerifyContext, batch: list[InodeBatch], gathered: Gather
         problems.add(f"inode {number}", f"inode table block {scene.fs.unreadable}")
     scene.add_inodes("inode-checksum", np.concatenate([piece.unsealed for piece in batch]))
     facts = InodesInUse.concat([piece.facts for piece in batch])
-    shifts = accumulate((len(piece.facts) for piece in batch), initial=0)
-    special_rows = np.concatenate(
-        [piece.special_files + shift for piece, shift in zip(batch, shifts, strict=False)]
-    )
+    special_rows = np.flatnonzero(np.concatenate([piece.is_special for piece in batch]))
     rows = np.concatenate([piece.rows for piece in batch])
     table = parse_inodes(rows, facts.number[special_rows], scene.superblock)
     used = _in_use(scene, table)

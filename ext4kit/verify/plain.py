@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit.arrays.lookup import is_member
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt32s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt32s
 from ext4kit.errors import AccessError
 from ext4kit.parsers import extents
 from ext4kit.parsers.features import Incompat, RoCompat
@@ -45,7 +45,7 @@ class InodeBatch:
         lost: numbers of unreadable inodes.
         unsealed: numbers of inodes with a wrong checksum.
         facts: all inodes that are not idle.
-        special_files: rows of these that are not plain files.
+        is_special: True for those of them that are not plain files.
         rows: these, uint8 (n, inode size).
         claims: the extents of the plain files.
     """
@@ -53,7 +53,7 @@ class InodeBatch:
     lost: Int64s
     unsealed: Int64s
     facts: InodesInUse
-    special_files: Rows
+    is_special: Bools
     rows: Bytes2D
     claims: BlockClaims
 
@@ -71,7 +71,7 @@ def read_batch(scene: VerifyContext, numbers: Int64s) -> InodeBatch:
         lost,
         _unsealed(scene, numbers, rows),
         facts.take(busy),
-        np.flatnonzero(~plain[busy]),
+        ~plain[busy],
         rows[busy & ~plain],
         BlockClaims(words.start[mapped], words.length[mapped], numbers[mapped]),
     )
@@ -82,9 +82,8 @@ def _rows(scene: VerifyContext, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
     fs, size = scene.fs, scene.superblock.inode_size
     per_group = scene.superblock.inodes_per_group
     table, rest = divmod(per_group * size, scene.superblock.block_size)
-    tables = fs.groups.inode_table[
-        (numbers[0] - 1) // per_group : (numbers[-1] - 1) // per_group + 1
-    ]
+    first, last = (numbers[[0, -1]] - 1) // per_group
+    tables = fs.groups.inode_table[first : last + 1]
     together = numbers[-1] - numbers[0] == len(numbers) - 1 and not rest
     if together and (np.diff(tables) == table).all():
         (first, last), (offset, _) = (each.tolist() for each in fs.inode_location(numbers[[0, -1]]))

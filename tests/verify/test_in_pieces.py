@@ -144,7 +144,7 @@ def test_a_bit_of_a_plain_file_is_wrong_where_e2fsck_says_so(bare: Path) -> None
     at = int(told[1]) * 1024 + int(told[2], 16)
     plain = piece_of(bare, range(number, number + 1))
     assert len(plain.facts) == 1
-    assert not len(plain.special_files)
+    assert not len(np.flatnonzero(plain.is_special))
     chance, verdicts = random.Random("plain"), []
     for bit in sorted(chance.sample(range(EXTRA_END * 8), FLIPS)):
         flip(bare, at * 8 + bit)
