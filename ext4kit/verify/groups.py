@@ -8,12 +8,7 @@ from functools import partial
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
-from ext4kit.filesystem.geometry import (
-    descriptor_blocks,
-    descriptor_blocks_count,
-    descriptors_per_block,
-    has_boot_block,
-)
+from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block, group_overhead
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags, GroupTable, parse_groups
 from ext4kit.parsers.superblock import Superblock
@@ -177,23 +172,15 @@ def superblock_groups(superblock: Superblock, count: int) -> Int64s:
 
 def overheads(superblock: Superblock, groups: int) -> Int64s:
     """int64 per group: blocks at its start for boot block, superblock copy and descriptors."""
-    count = descriptor_blocks_count(superblock)
-    per_block = descriptors_per_block(superblock)
-    number = np.arange(groups)
-    copy = np.zeros(groups, np.int64)
-    copy[superblock_groups(superblock, groups)] = 1
-    classic = count
+    has_any = np.zeros(groups, np.bool_)
+    has_any[superblock_groups(superblock, groups)] = True
     if Incompat.META_BG in superblock.features:
-        classic = min(superblock.first_meta_group, count)
-    ahead = copy * (1 + classic + superblock.reserved_gdt_blocks)
-    if has_boot_block(superblock):
-        ahead[:1] += 1
-        copy[:1] += 1
-    if Incompat.META_BG not in superblock.features:
-        return ahead
-    inside, index = number % per_block, number // per_block
-    has = ((inside < 2) | (inside == per_block - 1)) & (index < count)
-    return np.where(index >= classic, copy + has, ahead)
+        per_block = descriptors_per_block(superblock)
+        inside = np.arange(groups) % per_block
+        has_any |= (inside < 2) | (inside == per_block - 1)
+    found, some = np.zeros(groups, np.int64), np.flatnonzero(has_any)
+    found[some] = [group_overhead(superblock, group) for group in some.tolist()]
+    return found
 
 
 def group_starts(superblock: Superblock, groups: int) -> Int64s:

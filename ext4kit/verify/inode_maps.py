@@ -39,6 +39,7 @@ def check_maps(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) 
     _check_contexts(scene, table, bodies)
     _check_inline(scene, table, bodies)
     _claim(scene, table, runs, nodes)
+    found.bad |= _check_symlinks(scene, table, runs, ends)
     return found
 
 
@@ -217,51 +218,38 @@ def _claim(scene: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBloc
     scene.claim(tree[(tree > 0) & (tree < scene.superblock.blocks_count)], 1, RESIZE)
 
 
-def check_symlinks(scene: VerifyContext, table: InodeTable, found: Found) -> None:
-    """Check targets in the inode and targets in a block."""
-    link = table.is_symlink
+def _check_symlinks(scene: VerifyContext, table: InodeTable, runs: Runs, ends: _Ends) -> Bools:
+    """Check targets in the inode and targets in a block; True per row for a wrong one."""
+    link, size = table.is_symlink, scene.superblock.block_size
     if not link.any():
-        return
-    size = scene.superblock.block_size
+        return link
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
     wrong = link & ((table.size <= 0) | (table.size >= size))
     fast = is_fast_symlink(table.mode, table.size, table.flags) & ~wrong
     rows = np.flatnonzero(fast)
-    wrong[rows] = ~_fits(scene, table, rows, table.i_block[rows])
-    wrong |= _check_slow(scene, table, np.flatnonzero(link & ~wrong & ~fast & ~inline), found)
+    wrong[rows] = ~_fits(table, rows, table.i_block[rows])
+    block = np.full(len(table), -1)
+    first = runs.logical == 0
+    block[runs.owner[first]] = runs.physical[first]
+    slow = link & ~wrong & ~fast & ~inline
+    wrong |= slow & ((ends.mapped != 1) | (block < 0))
+    rows = np.flatnonzero(slow & ~wrong)
+    for at in range(0, len(rows), LINKS_AT_ONCE):
+        some = rows[at : at + LINKS_AT_ONCE]
+        data, readable = scene.fs.fetch(block[some])
+        wrong[some] = readable & ~_fits(table, some, data)
     scene.add_inodes("inode-symlink", table.number, wrong, table.size)
-    found.bad |= wrong
+    return wrong
 
 
-def _fits(scene: VerifyContext, table: InodeTable, rows: Rows, data: Bytes2D) -> Bools:
-    """Per row of `data`: True where the target ends at `i_size`."""
+def _fits(table: InodeTable, rows: Rows, data: Bytes2D) -> Bools:
+    """Per row of `data`: True where the link target in it ends at `i_size`."""
     size = table.size[rows]
     ends = data == 0
     length = np.where(ends.any(axis=1), ends.argmax(axis=1), data.shape[1])
     fine = (length == size) & (length < data.shape[1])
     encrypted = (table.flags[rows] & int(InodeFlags.ENCRYPT)) != 0
     stored_length = np.ascontiguousarray(data[:, :2]).view("<u2")[:, 0].astype(np.int64)
-    sealed = (
-        (size > ENCRYPTED_HEADER) & (stored_length > 0) & (stored_length + ENCRYPTED_HEADER <= size)
-    )
+    sealed = (stored_length > 0) & (stored_length + ENCRYPTED_HEADER <= size)
     fits: Bools = np.where(encrypted, sealed, fine)
     return fits
-
-
-def _check_slow(scene: VerifyContext, table: InodeTable, rows: Rows, found: Found) -> Bools:
-    """Per row of the table: True for a link without exactly one block with a matching target."""
-    wrong = np.zeros(len(table), bool)
-    if not len(rows):
-        return wrong
-    runs = found.all_runs()
-    block, count = np.full(len(table), -1), np.zeros(len(table), np.int64)
-    np.add.at(count, runs.owner, runs.length)
-    first = runs.logical == 0
-    block[runs.owner[first]] = runs.physical[first]
-    wrong[rows] = (count[rows] != 1) | (block[rows] < 0)
-    rows = rows[~wrong[rows]]
-    for at in range(0, len(rows), LINKS_AT_ONCE):
-        some = rows[at : at + LINKS_AT_ONCE]
-        data, readable = scene.fs.fetch(block[some])
-        wrong[some] = readable & ~_fits(scene, table, some, data)
-    return wrong

@@ -15,7 +15,7 @@ from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
 from ext4kit.verify.extents import Found
 from ext4kit.verify.findings import Words
-from ext4kit.verify.inode_maps import check_maps, check_symlinks
+from ext4kit.verify.inode_maps import check_maps
 from ext4kit.verify.plain import InodeBatch, read_batch
 from ext4kit.verify.scene import (
     BAD_BLOCKS,
@@ -123,7 +123,6 @@ def _check_used(scene: VerifyContext, table: InodeTable, gathered: Gathered) -> 
     bad = _Fields(scene, table).check()
     bodies = check_bodies(scene, table)
     found = check_maps(scene, table, bodies)
-    check_symlinks(scene, table, found)
     _keep(table, found, gathered)
     rows = np.flatnonzero(table.file_acl != 0)
     scene.xattr_blocks.append(OwnedBlocks(table.number[rows], table.file_acl[rows]))
