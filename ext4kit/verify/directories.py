@@ -254,7 +254,7 @@ class _Check:
 
     def _entries(self, code: str, some: _Entries, wrong: Bools | Rows, read: Words = "") -> None:
         def words(at: int) -> str:
-            (name,) = some.names.take([at]).tolist()
+            (name,) = some.names.take(slice(at, at + 1)).tolist()
             suffix = text_of(read, at)
             target = f"{name.decode('utf-8', 'backslashreplace')!r} -> inode {some.inode[at]}"
             return f"{target}: {suffix}" if suffix else target
