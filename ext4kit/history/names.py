@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ext4kit.arrays.grouping import starts_group
-from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.grouping import expand, starts_group
+from ext4kit.arrays.lookup import AsOfIndex, SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
@@ -38,6 +38,7 @@ from ext4kit.units import NANOSECONDS
 DIRECTORY = 4  # file type in the upper bits of `i_mode`
 DIRECTORY_TYPE = 2  # file type in entries
 EXTRA_CTIME = 8  # smallest `i_extra_isize` with nanoseconds in ctime
+OWN_LINKS = 2  # of a directory: its name and its entry `.`
 MAX_DEPTH = 4096  # nesting depth; hostile directories can form loops
 
 
@@ -414,7 +415,8 @@ class NameHistory:
         """Per live directory: latest time (ns) at which it or a parent may have left another path.
 
         Removed entries and names in the journal show other paths; the last change of the parent
-        there is the latest time. A change of the inode without its entries may be a rename.
+        there is the latest time. A change of the inode without its entries may be a rename. So
+        may the change after a state of the parent with too few links for its present directories.
         """
         numbers, names = self.history.number, self.name_table
         allocated = np.flatnonzero(self.history.is_allocated[names.instance])
@@ -434,7 +436,32 @@ class NameHistory:
             stands = self.live.parent_and_name(int(child[at]))
             if stands != (self._inode_of(int(above[at])), past_names[at]):
                 result[row[at]] = max(int(result[row[at]]), int(until[at]))
+        received, change = self._received_later()
+        np.maximum.at(result, received, change)
         return self.live.max_with_ancestors(result)
+
+    def _received_later(self) -> tuple[Rows, Int64s]:
+        """(row in `live`, ctime of the parent, ns) of directories moved in by then, maybe.
+
+        A directory has a link for each directory in it, and two of its own (kernel
+        fs/ext4/namei.c, `ext4_inc_count`). Where a state has fewer than the directories that are
+        in it now and were created before, one of these was moved in with a later change.
+        """
+        states, live = self.history.states, self.live
+        links, parent = states.table.links_count, live.rows(states.table.number)
+        rows = np.flatnonzero((parent >= 0) & states.table.is_dir & (links >= OWN_LINKS))
+        rows = rows[self.history.is_allocated[states.instance[rows]] & ~states.untagged[rows]]
+        child = np.flatnonzero((live.created > 0) & (live.parent != np.arange(len(live.number))))
+        child = child[np.lexsort((live.created[child], live.parent[child]))]
+        newest = AsOfIndex(live.parent[child], live.created[child])
+        last = newest.rows(parent[rows], states.table.ctime[rows])
+        first = np.searchsorted(live.parent[child], parent[rows])
+        count = np.where(last == NO_ROW, 0, last + 1 - first)
+        few = np.flatnonzero(count > links[rows] - OWN_LINKS)
+        goes_on = np.append(states.instance[1:] == states.instance[:-1], False)
+        following = np.where(goes_on, np.append(states.table.ctime[1:], FOREVER), FOREVER)
+        at, position = expand(count[few])
+        return child[first[few][at] + position], following[rows[few]][at]
 
     def _directory_removed(self, directories: Int64s) -> Int64s:
         """Tid at which the last name of each directory was removed; TID_ON_DISK if unknown."""
@@ -496,14 +523,16 @@ class NameHistory:
         """Whether a live directory has kept its parent and name since a tid.
 
         Missing transactions may have moved it; a move sets its ctime and that of its parent
-        (kernel fs/ext4/namei.c, `ext4_rename`).
+        (kernel fs/ext4/namei.c, `ext4_rename`). e2fsck moves without the journal.
         """
-        if not self.history.gaps.any_lost_between(when, int(TID_ON_DISK)):
+        connected = self.live.connected(number)
+        if not connected and not self.history.gaps.any_lost_between(when, int(TID_ON_DISK)):
             return True
         tids, times = self.history.transaction_starts.tids, self.history.transaction_starts.times
         place = int(np.searchsorted(tids, when, side="right")) - 1
         moved = self.history.fs.inode_table(np.array([number, directory])).ctime
-        return place >= 0 and int((moved + NANOSECONDS).min()) <= times[place]
+        latest = max(int((moved + NANOSECONDS).min()), connected)
+        return place >= 0 and latest <= int(times[place])
 
     def _is_uncertain(self, row: int, when: int) -> bool:
         """Whether the name in `row` of `name_table` may not have been in force as of a tid.

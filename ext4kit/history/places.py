@@ -2,7 +2,8 @@
 
 A rename sets the ctime of the moved directory and of both parents (kernel fs/ext4/namei.c,
 `ext4_rename`). If the ctime of a directory or of its parent is older than a removal, the directory
-has not moved since.
+has not moved since. e2fsck connects directories without a parent to `lost+found` and sets none of
+these times (e2fsprogs e2fsck/pass3.c, `e2fsck_reconnect_file`).
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class LiveDirectories:
     Attributes:
         number: int64, inode numbers, ascending.
         created: int64, creation time, ns.
+        parent: row of the parent, -1 if it is not in the table.
         renamed: int64, latest possible rename (ns) according to its own times; 0 for none.
         moved: int64, latest time (ns) at which it or a parent can have moved.
         newest: int64, latest creation (ns) of it and its parents.
@@ -58,21 +60,31 @@ class LiveDirectories:
         self._above = above
         self.number = np.unique([ROOT, *above])
         parents = [above.get(number, (ROOT, b""))[0] for number in self.number.tolist()]
-        self._parent = self.rows(np.array(parents, np.int64))
+        self.parent = self.rows(np.array(parents, np.int64))
         table = fs.inode_table(self.number)
         ctime = table.ctime + (NANOSECONDS - 1) * (table.ctime % NANOSECONDS == 0)
-        own = np.minimum(ctime, ctime[self._parent])
-        own[self._parent < 0] = FOREVER
+        own = np.minimum(ctime, ctime[self.parent])
+        own[self.parent < 0] = FOREVER
         root = self.rows(np.array([ROOT]))
         own[root] = 0
-        self._parent[root] = root
+        self._checked = (fs.superblock.check_time + 1) * NANOSECONDS
+        connected = np.array([self.connected(number) for number in self.number.tolist()])
+        own = np.maximum(own, connected)
+        self.parent[root] = root
         self._root = int(root[0])
         self.created = table.crtime
         # A change of the entries sets both times; a change of the inode sets only ctime.
         self.renamed = np.where(table.ctime != table.mtime, ctime, 0)
+        self.renamed = np.where(connected > 0, own, self.renamed)
         self.moved = self.max_with_ancestors(own)
         self.newest = self.max_with_ancestors(self.created)
         self._paths = {ROOT: b""}
+
+    def connected(self, number: int) -> int:
+        """Latest time (ns) at which e2fsck can have connected a directory; 0 if it did not."""
+        parent, name = self._above.get(number, (0, b""))
+        is_connected = self._above.get(parent) == (ROOT, b"lost+found")
+        return self._checked if is_connected and name == b"#%d" % number else 0
 
     def rows(self, numbers: Int64s) -> Rows:
         """The row of each inode number; -1 for none."""
@@ -80,7 +92,7 @@ class LiveDirectories:
 
     def max_with_ancestors(self, values: Int64s) -> Int64s:
         """Maximum of each directory and its parents; FOREVER if these form a loop."""
-        best, parent = values.copy(), np.maximum(self._parent, 0)
+        best, parent = values.copy(), np.maximum(self.parent, 0)
         for _ in range(MAX_DOUBLINGS):
             best, parent = np.maximum(best, best[parent]), parent[parent]
         return np.where(parent == self._root, best, FOREVER)

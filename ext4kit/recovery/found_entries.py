@@ -37,12 +37,14 @@ class FoundEntries(Table):
     Attributes:
         directory: inode number of the directory; generation: of the directory, -1 if unknown.
         inode: inode number in the entry; file_type: type in the entry, 0 for unknown.
+        parent: inode number in the `..` entry of the block, 0 where it is not the first block.
         tid: transaction of a journal copy, -1 for a block on disk.
         name: the names.
     """
 
     directory: Int64s
     generation: Int64s
+    parent: Int64s
     inode: Int64s
     file_type: Int64s
     tid: Int64s
@@ -73,13 +75,10 @@ def find_directory_entries(
         data = read_metadata_blocks(space, blocks.take(rows))
         entries, _ = parse_entries(data, space.fs.has_file_types, dots=False)
         entries = entries.take(wanted[np.minimum(entries.inode, len(wanted) - 1)])
-        row = rows[entries.block]
-        names = entries.packed_names(data)
-        parts.append(
-            FoundEntries(
-                number[row], generation[row], entries.inode, entries.file_type, order[row], names
-            )
-        )
+        row, names = rows[entries.block], entries.packed_names(data)
+        above = np.where(blocks.stated_number[rows] > 0, data.view("<u4")[:, 3].astype(np.int64), 0)
+        owner = number[row], generation[row], above[entries.block]
+        parts.append(FoundEntries(*owner, entries.inode, entries.file_type, order[row], names))
     return FoundEntries.concat(parts)
 
 
@@ -150,9 +149,9 @@ def _possible_instances(
     instance = low[entry] + position
     directory = directory_instances(history, found)
     known = directory >= 0
-    begin = np.where(known, instances.created[directory], 0)[entry]
+    begin = np.where(known, np.append(instances.created, 0)[directory], 0)[entry]
     replaced = _number_reused_time(history, found)
-    end = np.where(known, instances.freed[directory], replaced)[entry]
+    end = np.where(known, np.append(instances.freed, 0)[directory], replaced)[entry]
     kind = MODES[np.minimum(found.file_type[entry], len(MODES) - 1)]
     fits = (kind == 0) | (kind == instances.kind[instance])
     fits &= (instances.created[instance] <= end) & (instances.freed[instance] >= begin)

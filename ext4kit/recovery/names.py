@@ -103,7 +103,8 @@ class FoundEntryPaths:
     was called when the file went or the copy was made, where the log goes back to that; through
     one that lives also where its ctime or that of the directory above is older, both of which
     a renaming sets (kernel fs/ext4/namei.c, `ext4_rename`); and through one that went where it
-    went soon after.
+    went soon after. The present place of a directory is not that of an earlier copy of its first
+    block whose `..` entry names another directory.
 
     Args:
         history: the instances.
@@ -133,6 +134,8 @@ class FoundEntryPaths:
         now = history.fs.inode_table(entries.directory)
         linked = (now.links_count > 0) & (now.generation == entries.generation)
         linked[above >= 0] = history.is_allocated[above[above >= 0]]
+        parent_now = [names.live.parent_and_name(number)[0] for number in self._number]
+        self._has_left = ((entries.parent > 0) & (entries.parent != parent_now)).tolist()
         root = (entries.directory == ROOT) & ~is_former_directory(
             entries, np.ones(len(entries), bool)
         )
@@ -181,7 +184,7 @@ class FoundEntryPaths:
         Without a record of that time, the present path of a linked directory.
         """
         place, above = self._place_then(row, instance), self._above[row]
-        if place is None and self._linked[row]:
+        if place is None and self._linked[row] and not self._has_left[row]:
             folder = above if above >= 0 else -self._number[row]
             return self._names_over_time.directory_place(folder, int(self._last_ctime[instance]))
         return place

@@ -156,6 +156,55 @@ def test_a_deleted_directory_is_where_it_was_then_and_not_where_it_was_moved_lat
     assert found[b"file"] in (None, b"/a/p/d/file")
 
 
+def test_a_directory_without_subdirectories_did_not_hold_the_one_moved_in_later(
+    tmp_path: Path,
+) -> None:
+    """The first copy of the directory above is that of the move: the name before it is lost."""
+    disk = Disk(tmp_path, "-t", "ext4")
+    disk.with_bystander()
+    with disk.mounted() as root:
+        (root / "q").mkdir()
+        (root / "a" / "d").mkdir(parents=True)
+        (root / "a" / "d" / "file").write_bytes(b"x" * 9000)
+    disk.forget()
+    with disk.mounted() as root:
+        (root / "a" / "d" / "other").touch()
+        sync(root)
+        remove(root / "a" / "d" / "file")
+        time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
+        (root / "a" / "d").rename(root / "q" / "e")
+        (root / "q" / "e" / "new").touch()
+        remove_bystander(root)
+    found = {file.name: file.path for file in find_deleted(disk.file_system())}
+    assert found[b"file"] in (None, b"/a/d/file")
+    assert found[PLAIN] == b"/" + PLAIN
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_directory_that_a_check_connected_did_not_stand_there_before(
+    tmp_path: Path, logged: bool
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "a" / "p" / "d").mkdir(parents=True)
+        (root / "a" / "p" / "d" / "file").write_bytes(b"x" * 9000)
+        (root / "last").touch()  # a check does not read inodes after the last one in use
+    time.sleep(1.1)  # a check tells whole seconds
+    if logged:
+        with disk.mounted() as root:
+            (root / "a" / "p" / "d" / "other").touch()
+            sync(root)
+            remove(root / "a" / "p" / "d" / "file")
+    else:
+        run("debugfs", "-w", "-R", "rm /a/p/d/file", disk.image)  # leaves the entry in its place
+        disk.forget()
+    run("debugfs", "-w", "-R", "unlink /a/p", disk.image)
+    check(disk.image)
+    files = find_deleted(disk.file_system(), sources=ALL_SOURCES)
+    found = {file.name: file.path for file in files}
+    assert found[b"file"] in (None, b"/a/p/d/file")
+
+
 def test_a_directory_that_a_check_made_had_no_files_of_one_before_it(tmp_path: Path) -> None:
     """The new lost+found has the number of a directory that went; no checksum tells them apart."""
     disk = Disk(tmp_path, "-t", "ext3")

@@ -10,6 +10,7 @@ import pytest
 
 from ext4kit.history import History
 from ext4kit.history.names import NameHistory
+from ext4kit.history.places import Ground
 from ext4kit.parsers.directory import Names
 from ext4kit.recovery.found_entries import FoundEntries, find_directory_entries
 from ext4kit.recovery.names import FoundEntryPaths, KnownName
@@ -43,6 +44,13 @@ def _named(seen: Seen) -> list[tuple[FileTruth, KnownName]]:
         if name is not None:
             named.append((one, name))
     return named
+
+
+def _entry(folder: int, number: int, child: int, parent: int = 0) -> FoundEntries:
+    """The entry `file` of a freed block of a directory with that number and generation."""
+    numbers = folder, number, parent, child, 1, -1
+    directory, life, above, bearer, kind, order = np.array(numbers)[:, None]
+    return FoundEntries(directory, life, above, bearer, kind, order, Names.of([b"file"]))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,14 +91,41 @@ def test_a_directory_that_may_have_moved_since_gives_no_path(tmp_path: Path, mov
             (root / "folder").rename(root / "elsewhere")
     disk.forget()
     history = History(disk.file_system())
-    directory, life, bearer, kind, order = np.array([[folder], [number], [child], [1], [-1]])
-    entry = FoundEntries(directory, life, bearer, kind, order, Names.of([b"file"]))
+    entry = _entry(folder, number, child)
     name = FoundEntryPaths(history, NameHistory(history), entry).name_of(
         int(np.searchsorted(history.number, child))
     )
     assert name is not None
     below = b"inode-%d-%d/file" % (folder, number)
     assert (name.path, name.partial_path) == ((None, below) if moved else (b"/folder/file", None))
+
+
+@pytest.mark.parametrize("is_first_block", [False, True])
+def test_a_block_that_names_another_parent_gives_no_present_place(
+    tmp_path: Path, is_first_block: bool
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    with disk.mounted() as root:
+        (root / "above" / "folder").mkdir(parents=True)
+        (root / "above" / "folder" / "file").write_bytes(b"content")
+        (root / "above" / "folder" / "other").touch()
+        child = (root / "above" / "folder" / "file").stat().st_ino
+        folder, number = (root / "above/folder").stat().st_ino, generation(root / "above/folder")
+        above = (root / "above").stat().st_ino
+    with disk.mounted() as root:
+        remove(root / "above" / "folder" / "file")
+        time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
+        (root / "above" / "folder").rename(root / "elsewhere")
+        (root / "elsewhere" / "other").unlink()  # as late as the last change of the entries
+    disk.forget()
+    history = History(disk.file_system())
+    entry = _entry(folder, number, child, above if is_first_block else 0)
+    name = FoundEntryPaths(history, NameHistory(history), entry).name_of(
+        int(np.searchsorted(history.number, child))
+    )
+    assert name is not None
+    assert name.path == (None if is_first_block else b"/elsewhere/file")
+    assert name.ground == (None if is_first_block else Ground.PRESENT_PLACE)
 
 
 def test_a_directory_whose_inode_another_file_has_names_no_later_file(tmp_path: Path) -> None:
@@ -113,7 +148,6 @@ def test_a_directory_whose_inode_another_file_has_names_no_later_file(tmp_path: 
         remove(root / "later")
     disk.forget()
     history = History(disk.file_system())
-    directory, life, bearer, kind, order = np.array([[folder], [number], [child], [1], [-1]])
-    entry = FoundEntries(directory, life, bearer, kind, order, Names.of([b"file"]))
+    entry = _entry(folder, number, child)
     paths = FoundEntryPaths(history, NameHistory(history), entry)
     assert paths.name_of(int(np.searchsorted(history.number, child))) is None
