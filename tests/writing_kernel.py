@@ -14,6 +14,8 @@ from ext4kit.history import writer
 from ext4kit.recovery import Grade
 from sample_images.recipes.truth import running_kernel
 
+ORPHAN_FILE = (5, 15)  # fs/ext4/orphan.c came
+
 
 @dataclass(frozen=True, slots=True)
 class WritingKernel:
@@ -34,6 +36,11 @@ class WritingKernel:
     def counts_changes(self) -> bool:
         """Whether `i_version` counts the changes of a file without a mount option."""
         return self.version >= writer.COUNTS_CHANGES
+
+    @property
+    def knows_orphan_file(self) -> bool:
+        """Whether it keeps orphans in a file, if there is one, and not in a list of inodes."""
+        return self.version >= ORPHAN_FILE
 
     @property
     def log_goes_on(self) -> bool:

@@ -360,8 +360,9 @@ class NameHistory:
     ) -> DirectoryPlace | None:
         """Path of a directory (as in `directory_path`) at a time (ns); None if unknown.
 
-        A deleted directory with one known name had that name all the time. One with several had
-        the one that was in force at the time, or as of `seen`, the tid of a state before it.
+        A deleted directory with one known name had that name from the time on at which it was
+        added. One with several had the one that was in force at the time, or as of `seen`, the tid
+        of a state before it.
         """
         when = max(self.tid_before(time), seen)
         below, passed = b"", set[int]()
@@ -386,7 +387,8 @@ class NameHistory:
         if len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1:
             row = self._name_row_at(directory, when)
             return row if names.valid_from[row] <= when < names.removed[row] else NO_ROW
-        return row
+        is_unknown = when == TID_BEFORE_LOG and self.history.gaps.restarted_at != NO_RESTART
+        return row if is_unknown or names.valid_from[row] <= when else NO_ROW
 
     def _own_place(self, directory: int, time: int) -> DirectoryPlace | None:
         """As `directory_place`, for a live directory or one with a path in the journal."""

@@ -180,6 +180,32 @@ def test_a_directory_without_subdirectories_did_not_hold_the_one_moved_in_later(
     assert found[PLAIN] == b"/" + PLAIN
 
 
+def test_a_deleted_directory_did_not_stand_where_its_only_known_name_was_added_later(
+    tmp_path: Path,
+) -> None:
+    disk = Disk(tmp_path, "-t", "ext4")
+    disk.with_bystander()
+    with disk.mounted() as root:
+        (root / "q").mkdir()
+        (root / "a" / "d").mkdir(parents=True)
+        (root / "a" / "d" / "file").write_bytes(b"x" * 9000)
+    disk.forget()
+    with disk.mounted() as root:
+        (root / "a" / "d" / "other").touch()
+        (root / "q" / "beside").touch()
+        sync(root)
+        remove(root / "a" / "d" / "file")
+        sync(root)
+        (root / "a" / "d").rename(root / "q" / "e")
+        sync(root)
+        shutil.rmtree(root / "q" / "e")
+        remove_bystander(root)
+    found = {file.name: file.path for file in find_deleted(disk.file_system())}
+    assert found[b"file"] in (None, b"/a/d/file")
+    assert found[b"other"] == b"/q/e/other"
+    assert found[PLAIN] == b"/" + PLAIN
+
+
 @pytest.mark.parametrize("logged", [True, False])
 def test_a_directory_that_a_check_connected_did_not_stand_there_before(
     tmp_path: Path, logged: bool

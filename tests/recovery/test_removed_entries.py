@@ -284,7 +284,8 @@ def test_directories_that_move_lead_to_no_wrong_path(built: Images) -> None:
 def test_directories_in_each_other_have_no_path() -> None:
     """A hostile tree can name two directories as each other's."""
     table = SimpleNamespace(**dict.fromkeys(("ctime", "mtime", "crtime"), np.array([1, 2, 3])))
-    fs = cast(FileSystem, SimpleNamespace(inode_table=lambda _: table))
+    superblock = SimpleNamespace(check_time=0)
+    fs = cast(FileSystem, SimpleNamespace(inode_table=lambda _: table, superblock=superblock))
     live = LiveDirectories(fs, {20: (30, b"a"), 30: (20, b"b")})
     assert live.number.tolist() == [2, 20, 30]
     assert [live.path(number) for number in (2, 20, 30, 40)] == [b"", None, None, None]
