@@ -1,6 +1,6 @@
 """History of a file system: inode states and instances, directory blocks and names over time."""
 
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
-from ext4kit.history.names import NameHistory
+from ext4kit.history.paths import PathResolver
 
-__all__ = ["TID_NONE", "TID_ON_DISK", "NameHistory", "History"]
+__all__ = ["TID_NONE", "TID_ON_DISK", "History", "PathResolver"]

@@ -12,7 +12,7 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
-from ext4kit.history.names import NameHistory
+from ext4kit.history.paths import PathResolver
 from ext4kit.history.places import DirectoryPlace, Ground
 from ext4kit.history.removed import SAME_DELETION_WINDOW, last_ctimes
 from ext4kit.recovery.candidates import Candidates
@@ -52,14 +52,14 @@ class CandidateNames:
 
     Attributes:
         names: the last name of each, None where none is known.
-        rows: row of `history.name_table` (n,) that each name comes from, NO_ROW for others.
-        history: names over time.
+        rows: row of `paths.names.table` (n,) that each name comes from, NO_ROW for others.
+        paths: names and paths over time.
         unattributed: entries found elsewhere that are not the last name of an instance.
     """
 
     names: list[KnownName | None]
     rows: Rows
-    history: NameHistory
+    paths: PathResolver
     unattributed: FoundEntries
 
 
@@ -73,18 +73,18 @@ def name_candidates(
         candidates: the candidates.
         entries: of unallocated and untagged directory blocks.
     """
-    over_time = NameHistory(history)
-    found_paths = FoundEntryPaths(history, over_time, entries)
+    paths = PathResolver(history)
+    found_paths = FoundEntryPaths(history, paths, entries)
     source = cache(partial(name_source, transaction_times(history)))
     instances = history.states.instance[candidates.state_row]
-    rows = over_time.last_name_rows(instances)
+    rows = paths.last_name_rows(instances)
     names = [
         found_paths.name_of(instance) for instance in np.where(rows < 0, instances, -1).tolist()
     ]
     named = np.flatnonzero(rows >= 0)
     name_row, freed = rows[named], candidates.freed_tid[named]
-    stood = over_time.places(name_row, np.where(freed == TID_NONE, TID_ON_DISK, freed))
-    table = over_time.name_table
+    stood = paths.places(name_row, np.where(freed == TID_NONE, TID_ON_DISK, freed))
+    table = paths.names.table
     columns = named.tolist(), name_row.tolist(), table.last_seen[name_row].tolist(), stood
     for candidate, row, seen, place in zip(*columns, strict=True):
         name, below = table.name[row], None
@@ -93,7 +93,7 @@ def name_candidates(
             below = other.partial_path if other and other.name == name else None
         path, ground = (place.path, place.ground) if place else (None, None)
         names[candidate] = KnownName(name, path, below, source(seen), ground)
-    return CandidateNames(names, rows, over_time, found_paths.unattributed)
+    return CandidateNames(names, rows, paths, found_paths.unattributed)
 
 
 class FoundEntryPaths:
@@ -108,13 +108,13 @@ class FoundEntryPaths:
 
     Args:
         history: the instances.
-        history: the names that the log and the known directories give; they go first.
+        paths: of the names that the log and the known directories give; these go first.
         found: entries of directory blocks found elsewhere.
     """
 
-    def __init__(self, history: History, names: NameHistory, found: FoundEntries) -> None:
+    def __init__(self, history: History, paths: PathResolver, found: FoundEntries) -> None:
         self._history = history
-        self._names_over_time = names
+        self._paths = paths
         instance, row = assign_entries(history, found)
         self.unattributed = found.take(np.setdiff1d(np.arange(len(found)), row))
         entries = found.take(row)
@@ -134,7 +134,7 @@ class FoundEntryPaths:
         now = history.fs.inode_table(entries.directory)
         linked = (now.links_count > 0) & (now.generation == entries.generation)
         linked[above >= 0] = history.is_allocated[above[above >= 0]]
-        parent_now = [names.live.parent_and_name(number)[0] for number in self._number]
+        parent_now = [paths.live.parent_and_name(number)[0] for number in self._number]
         self._has_left = ((entries.parent > 0) & (entries.parent != parent_now)).tolist()
         root = (entries.directory == ROOT) & ~is_former_directory(
             entries, np.ones(len(entries), bool)
@@ -186,7 +186,7 @@ class FoundEntryPaths:
         place, above = self._place_then(row, instance), self._above[row]
         if place is None and self._linked[row] and not self._has_left[row]:
             folder = above if above >= 0 else -self._number[row]
-            return self._names_over_time.directory_place(folder, int(self._last_ctime[instance]))
+            return self._paths.directory_place(folder, int(self._last_ctime[instance]))
         return place
 
     def _place_then(self, row: int, instance: int) -> DirectoryPlace | None:
@@ -194,7 +194,7 @@ class FoundEntryPaths:
         if self._root[row]:
             return DirectoryPlace(b"", Ground.PROVEN)
         if self._order[row] < 0 and linked:
-            live = self._names_over_time.live
+            live = self._paths.live
             at = int(live.rows(np.array([number]))[0])
             if at >= 0 and live.moved[at] <= self._last_ctime[instance]:
                 path = live.path(number)
@@ -204,9 +204,9 @@ class FoundEntryPaths:
         if self._order[row] >= 0:
             when = self._order[row]
         else:
-            when = self._names_over_time.tid_before(int(self._last_ctime[instance]))
+            when = self._paths.tid_before(int(self._last_ctime[instance]))
             if when == TID_BEFORE_LOG and not self._deleted_together(row, instance):
                 return None
-        path = self._names_over_time.directory_path(above if above >= 0 else -number, when)
+        path = self._paths.directory_path(above if above >= 0 else -number, when)
         ground = Ground.PRESENT_PLACE if when == TID_BEFORE_LOG else Ground.JOURNAL
         return None if path is None else DirectoryPlace(path, ground)

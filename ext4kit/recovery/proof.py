@@ -43,7 +43,7 @@ class Proofs:
     def __init__(self, blocks: BlockAttribution, names: CandidateNames) -> None:
         self._tagged, self._found, self._history = blocks.tagged, blocks.candidates, blocks.history
         self._fs, self._journal_copies = blocks.history.fs, blocks.history.copies
-        self._names, self._name_rows = names.history.name_table, names.rows
+        self._names, self._name_rows = names.paths.names.table, names.rows
 
     def of(self, place: int) -> EvidencePlaces | None:
         """Evidence of one candidate as JSON values; None if no byte offset is defined."""

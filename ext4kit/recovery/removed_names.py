@@ -13,7 +13,7 @@ from itertools import repeat
 import numpy as np
 
 from ext4kit.arrays.types import Int64s
-from ext4kit.history import NameHistory
+from ext4kit.history import PathResolver
 from ext4kit.history.removed import Bond, directory_times
 from ext4kit.parsers.directory import FILE_TYPES
 from ext4kit.recovery.found_entries import FoundEntries, directory_instances
@@ -60,15 +60,15 @@ def find_removed_names(names: CandidateNames, files: list[DeletedFile]) -> list[
         names: of all candidates.
         files: all deleted files.
     """
-    entries = [*_in_slack(names.history), *_in_journal(names.history)]
-    entries += _in_freed_blocks(names.history, names.unattributed, files)
+    entries = [*_in_slack(names.paths), *_in_journal(names.paths)]
+    entries += _in_freed_blocks(names.paths, names.unattributed, files)
     given = {(file.path, file.number) for file in files if file.path is not None}
     nameless = {(file.number, file.name) for file in files if file.path is None}
     numbers = np.unique(np.array([one.inode for one in entries], np.int64))
     numbers = numbers[numbers > 0]
-    table = names.history.history.fs.inode_table(numbers)
+    table = names.paths.history.fs.inode_table(numbers)
     used = set(numbers[(table.mode != 0) & (table.links_count > 0)].tolist())
-    tree = names.history.history.fs.tree()
+    tree = names.paths.history.fs.tree()
     numbers = np.unique(np.array([one.inode for one in entries], np.int64))
     rows = np.flatnonzero(np.isin(tree.inode, numbers))
     live = set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))
@@ -92,36 +92,36 @@ def find_removed_names(names: CandidateNames, files: list[DeletedFile]) -> list[
     return list(reversed(once.values()))
 
 
-def _in_slack(history: NameHistory) -> Iterator[_Entry]:
+def _in_slack(paths: PathResolver) -> Iterator[_Entry]:
     """Removed entries that were not cleared."""
-    removed = history.removed
+    removed = paths.names.removed
     found = removed.found
-    folders = _folders(history, found.directory)
+    folders = _folders(paths, found.directory)
     columns = found.inode.tolist(), found.file_type.tolist(), found.name
     reasons = [_REASONS[Bond(bond)] for bond in removed.bond.tolist()]
     return map(_Entry, *columns, folders, reasons)
 
 
-def _in_journal(history: NameHistory) -> Iterator[_Entry]:
+def _in_journal(paths: PathResolver) -> Iterator[_Entry]:
     """Entries of which the states of inodes do not show whose they were."""
-    found = history.unattributed
+    found = paths.names.unattributed
     real = [name not in (b".", b"..") for name in found.name]
     found = found.take(np.flatnonzero(real))
-    folders = _folders(history, found.directory)
+    folders = _folders(paths, found.directory)
     return _of_unknown(found.inode, found.file_type, found.name, folders)
 
 
 def _in_freed_blocks(
-    history: NameHistory, found: FoundEntries, files: list[DeletedFile]
+    paths: PathResolver, found: FoundEntries, files: list[DeletedFile]
 ) -> Iterator[_Entry]:
     """Entries of directory blocks outside of known directories."""
-    paths = {(file.number, file.generation): file.path for file in files if file.path is not None}
-    above = directory_instances(history.history, found)
+    last = {(file.number, file.generation): file.path for file in files if file.path is not None}
+    above = directory_instances(paths.history, found)
     known = np.flatnonzero(above >= 0)
     folders = [_Folder(number, None) for number in found.directory.tolist()]
-    generations = np.append(history.history.generation, -1)[above].tolist()
-    for row, folder in zip(known.tolist(), _folders(history, above[known]), strict=True):
-        path = paths.get((folder.number, generations[row]), folder.path)
+    generations = np.append(paths.history.generation, -1)[above].tolist()
+    for row, folder in zip(known.tolist(), _folders(paths, above[known]), strict=True):
+        path = last.get((folder.number, generations[row]), folder.path)
         folders[row] = _Folder(folder.number, path)
     return _of_unknown(found.inode, found.file_type, found.name.tolist(), folders)
 
@@ -134,17 +134,17 @@ def _of_unknown(
     return map(_Entry, *columns, repeat(Unbound.USED_AGAIN))
 
 
-def _folders(history: NameHistory, directory: Int64s) -> list[_Folder]:
+def _folders(paths: PathResolver, directory: Int64s) -> list[_Folder]:
     """Directories: instances, or minus numbers of live ones. Freed ones as they were last."""
     one, place = np.unique(directory, return_inverse=True)
-    known = history.history
+    known = paths.history
     folders = []
     for instance in one.tolist():
         number = -instance if instance < 0 else int(known.number[instance])
         if instance < 0 or known.is_allocated[instance]:
-            folders.append(_Folder(number, history.live.path(number)))
+            folders.append(_Folder(number, paths.live.path(number)))
         else:
             touched, _ = directory_times(known, np.array([instance]))
-            stood = history.directory_place(instance, int(touched[0]))
+            stood = paths.directory_place(instance, int(touched[0]))
             folders.append(_Folder(number, None if stood is None else stood.path))
     return [folders[at] for at in place.tolist()]

@@ -1,0 +1,342 @@
+"""Paths over time: where an instance and its directories stood at a time or as of a transaction."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.lookup import AsOfIndex
+from ext4kit.arrays.types import NO_ROW, Int64s, Rows
+from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG
+from ext4kit.history.entry_intervals import SLACK_ENTRY
+from ext4kit.history.history import TID_ON_DISK, TID_PRE_FAST_COMMIT, History
+from ext4kit.history.journal_gaps import NO_RESTART
+from ext4kit.history.names import DIRECTORY_TYPE, attribute_names, commit_times
+from ext4kit.history.places import FOREVER, DirectoryPlace, Ground, LiveDirectories
+from ext4kit.history.removed import Bond, directory_times, last_ctimes
+from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
+from ext4kit.units import NANOSECONDS
+
+OWN_LINKS = 2  # of a directory: its name and its entry `.`
+MAX_DEPTH = 4096  # nesting depth; hostile directories can form loops
+
+
+class PathResolver:
+    """Paths of a file system's instances over time.
+
+    Attributes:
+        history: the instances and their states.
+        names: their names.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.history, self.names = history, attribute_names(history)
+        self._paths: dict[tuple[int, int], bytes | None] = {}
+        every = np.arange(history.instance_count)
+        self._row_ends: Rows = np.searchsorted(self.names.table.instance, every, side="right")
+
+    @cached_property
+    def _live_parents(self) -> dict[int, tuple[int, bytes]]:
+        """Inode number of each live directory -> (that of its parent, its name)."""
+        tree = self.history.fs.tree()
+        rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
+        numbers = tree.inode[rows].tolist()
+        by_path = {b"": ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))
+        directories = [by_path.get(path) for path in tree.folders]
+        above = map(directories.__getitem__, tree.folder[rows].tolist())
+        places = zip(numbers, above, tree.names.take(rows).tolist(), strict=True)
+        return {
+            number: (directory, name) for number, directory, name in places if directory is not None
+        }
+
+    @cached_property
+    def _allocated_instance_of(self) -> dict[int, int]:
+        """Inode number -> instance, for allocated instances."""
+        instances = np.flatnonzero(self.history.is_allocated)
+        return dict(zip(self.history.number[instances].tolist(), instances.tolist(), strict=True))
+
+    def last_name_rows(self, instances: Int64s) -> Rows:
+        """Row in `names.table` of the last name of each instance; -1 for none."""
+        end = self._row_ends[instances]
+        if not len(self.names.table.instance):
+            return np.full(len(instances), NO_ROW)
+        is_named = (end > 0) & (self.names.table.instance[end - 1] == instances)
+        return np.where(is_named, end - 1, NO_ROW)
+
+    def paths_at_removal(self, rows: Int64s, removal_tids: Int64s) -> list[bytes | None]:
+        """Full paths of rows of `names.table` as of the removal of their instances.
+
+        If transactions before the removal are missing, the path is as of the last copy with the
+        name.
+
+        Args:
+            rows: rows of `names.table`.
+            removal_tids: tids of the removals.
+
+        Returns:
+            The paths; None where a directory of the path has no known name.
+        """
+        names = self.names.table
+        last_tid = np.minimum(names.last_seen[rows], TID_ON_DISK - 1)
+        when = np.minimum(names.removed[rows], removal_tids) - 1
+        when = np.where(self.history.gaps.any_lost_between(last_tid, when), last_tid, when)
+        directory = names.directory[rows]
+        removed_tid = self._directory_removed(directory)
+        empty = (removed_tid <= when) & ~self.history.gaps.any_lost_between(removed_tid - 1, when)
+        when = np.where(empty, removed_tid - 1, when)  # the removed directory was empty after that
+        when = np.maximum(when, np.maximum(names.valid_from[rows], last_tid))
+        directories = map(self.directory_path, directory.tolist(), when.tolist())
+        return [
+            None if directory is None else directory + b"/" + names.name[row]
+            for directory, row in zip(directories, rows.tolist(), strict=True)
+        ]
+
+    def places(self, rows: Int64s, removal_tids: Int64s) -> list[DirectoryPlace | None]:
+        """As `paths_at_removal`, with the evidence for each path.
+
+        Where the journal gives no path, the directory may still be live. The evidence is then as
+        of the last copy of the entry, and for a removed entry as of the last ctime of its instance.
+        """
+        names = self.names.table
+        paths: list[bytes | None] = [None] * len(rows)
+        logged = np.flatnonzero(names.last_seen[rows] != SLACK_ENTRY)
+        known = self.paths_at_removal(rows[logged], removal_tids[logged])
+        for at, path in zip(logged.tolist(), known, strict=True):
+            paths[at] = path
+        named = np.flatnonzero(self.names.removed.bond == Bond.NAMED)
+        slack = self.names.removed.found.take(named)
+        instances = self.names.removed.instance[named].tolist()
+        in_slack = set(zip(instances, slack.directory.tolist(), slack.name, strict=True))
+        times = last_ctimes(self.history)[names.instance[rows]]
+        copied = commit_times(self.history, names.last_seen[rows[logged]], True)
+        times[logged] = np.minimum(times[logged], copied)
+        found: list[DirectoryPlace | None] = []
+        for row, path, time in zip(rows.tolist(), paths, times.tolist(), strict=True):
+            place = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
+            directory = int(names.directory[row])
+            entry = int(names.instance[row]), directory, names.name[row]
+            is_slack = bool(names.last_seen[row] == SLACK_ENTRY)
+            if path is None and (not is_slack or entry in in_slack):
+                seen = TID_BEFORE_LOG if is_slack else int(names.last_seen[row])
+                above = self.directory_place(directory, time, seen)
+                place = above and DirectoryPlace(above.path + b"/" + names.name[row], above.ground)
+            found.append(place)
+        return found
+
+    def directory_place(
+        self, directory: int, time: int, seen: int = TID_BEFORE_LOG
+    ) -> DirectoryPlace | None:
+        """Path of a directory (as in `directory_path`) at a time (ns); None if unknown.
+
+        A deleted directory with one known name had that name from the time on at which it was
+        added. One with several had the one that was in force at the time, or as of `seen`, the tid
+        of a state before it.
+        """
+        when = max(self.tid_before(time), seen)
+        below, passed = b"", set[int]()
+        while directory not in passed:
+            passed.add(directory)
+            if (place := self._own_place(directory, time)) is not None:
+                return DirectoryPlace(place.path + below, Ground.PRESENT_PLACE) if below else place
+            if directory < 0 or self.history.is_allocated[directory]:
+                return None
+            row = self._deleted_directory_row(directory, when)
+            if row < 0:
+                return None
+            below = b"/" + self.names.table.name[row] + below
+            directory = int(self.names.table.directory[row])
+        return None
+
+    def _deleted_directory_row(self, directory: int, when: int) -> int:
+        """Row in `names.table` of a deleted directory's name as of a tid; -1 if unknown."""
+        names = self.names.table
+        row = int(self.last_name_rows(np.array([directory]))[0])
+        rows = range(int(np.searchsorted(names.instance, directory)), row + 1)
+        if len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1:
+            row = self._name_row_at(directory, when)
+            return row if names.valid_from[row] <= when < names.removed[row] else NO_ROW
+        is_unknown = when == TID_BEFORE_LOG and self.history.gaps.restarted_at != NO_RESTART
+        return row if is_unknown or names.valid_from[row] <= when else NO_ROW
+
+    def _own_place(self, directory: int, time: int) -> DirectoryPlace | None:
+        """As `directory_place`, for a live directory or one with a path in the journal."""
+        when = self.tid_before(time)
+        if when != TID_BEFORE_LOG and (path := self.directory_path(directory, when)) is not None:
+            return DirectoryPlace(path, Ground.JOURNAL)
+        row = -1
+        if directory < 0 or self.history.is_allocated[directory]:
+            row = int(self.live.rows(np.array([self._inode_of(directory)]))[0])
+        if row < 0 or self.live.newest[row] > time:
+            return None
+        is_proven = self.live.moved[row] < time
+        if not is_proven and self._last_left[row] >= time:
+            return None
+        path = self.live.path(self._inode_of(directory))
+        ground = Ground.PROVEN if is_proven else Ground.PRESENT_PLACE
+        return None if path is None else DirectoryPlace(path, ground)
+
+    @cached_property
+    def live(self) -> LiveDirectories:
+        """The live directories."""
+        return LiveDirectories(self.history.fs, self._live_parents)
+
+    @cached_property
+    def _last_left(self) -> Int64s:
+        """Per live directory: latest time (ns) at which it or a parent may have left another path.
+
+        Removed entries and names in the journal show other paths; the last change of the parent
+        there is the latest time. A change of the inode without its entries may be a rename. So
+        may the change after a state of the parent with too few links for its present directories.
+        """
+        numbers, names = self.history.number, self.names.table
+        allocated = np.flatnonzero(self.history.is_allocated[names.instance])
+        found = self.names.removed.found
+        left = np.flatnonzero(np.isin(found.file_type, (0, DIRECTORY_TYPE)))
+        child = np.append(numbers[names.instance[allocated]], found.inode[left])
+        above = np.append(names.directory[allocated], found.directory[left])
+        until = commit_times(self.history, names.removed[allocated])
+        until = np.append(until, np.full(len(left), FOREVER))
+        touched, _ = directory_times(self.history, above)
+        until = np.minimum(until, touched)
+        past_names = [names.name[row] for row in allocated.tolist()]
+        past_names += [found.name[row] for row in left.tolist()]
+        row = self.live.rows(child)
+        result = self.live.renamed.copy()
+        here = np.flatnonzero((row >= 0) & (self.live.created[row] <= until + NANOSECONDS))
+        for at in here.tolist():
+            stands = self.live.parent_and_name(int(child[at]))
+            if stands != (self._inode_of(int(above[at])), past_names[at]):
+                result[row[at]] = max(int(result[row[at]]), int(until[at]))
+        received, change = self._received_later()
+        np.maximum.at(result, received, change)
+        return self.live.max_with_ancestors(result)
+
+    def _received_later(self) -> tuple[Rows, Int64s]:
+        """(row in `live`, ctime of the parent, ns) of directories moved in by then, maybe.
+
+        A directory has a link for each directory in it, and two of its own (kernel
+        fs/ext4/namei.c, `ext4_inc_count`). Where a state has fewer than the directories that are
+        in it now and were created before, one of these was moved in with a later change.
+        """
+        states, live = self.history.states, self.live
+        links, parent = states.table.links_count, live.rows(states.table.number)
+        rows = np.flatnonzero((parent >= 0) & states.table.is_dir & (links >= OWN_LINKS))
+        rows = rows[self.history.is_allocated[states.instance[rows]] & ~states.untagged[rows]]
+        child = np.flatnonzero((live.created > 0) & (live.parent != np.arange(len(live.number))))
+        child = child[np.lexsort((live.created[child], live.parent[child]))]
+        newest = AsOfIndex(live.parent[child], live.created[child])
+        last = newest.rows(parent[rows], states.table.ctime[rows])
+        first = np.searchsorted(live.parent[child], parent[rows])
+        count = np.where(last == NO_ROW, 0, last + 1 - first)
+        few = np.flatnonzero(count > links[rows] - OWN_LINKS)
+        goes_on = np.append(states.instance[1:] == states.instance[:-1], False)
+        following = np.where(goes_on, np.append(states.table.ctime[1:], FOREVER), FOREVER)
+        at, position = expand(count[few])
+        return child[first[few][at] + position], following[rows[few]][at]
+
+    def _directory_removed(self, directories: Int64s) -> Int64s:
+        """Tid at which the last name of each directory was removed; TID_ON_DISK if unknown."""
+        rows = self.last_name_rows(np.maximum(directories, 0))
+        removed = np.append(self.names.table.removed, TID_ON_DISK)[rows]
+        return np.where((directories < 0) | (rows < 0), TID_ON_DISK, removed)
+
+    def tid_before(self, time: int) -> int:
+        """Tid whose state is that just before a time (ns).
+
+        TID_BEFORE_LOG for a time before the end of the first transaction, and if the journal
+        restarted its ids. Since Linux 6.13 the times of an inode can be later than its commit.
+        """
+        starts = self.history.transaction_starts
+        tids, times = starts.tids, starts.times + CLOCK_RESOLUTION
+        place = int(np.searchsorted(times, time))
+        if place == 0 or self.history.gaps.restarted_at != NO_RESTART:
+            return TID_BEFORE_LOG
+        return int(tids[place]) - 1 if place < len(tids) else int(TID_ON_DISK) - 1
+
+    def directory_path(self, instance: int, when: int) -> bytes | None:
+        """Path of a directory as of a tid; a negative instance is minus a live inode number."""
+        below: list[tuple[int, bytes]] = []
+        while (instance, when) not in self._paths and len(below) < MAX_DEPTH:
+            self._paths[instance, when] = None  # ends a loop of names
+            if self._inode_of(instance) == ROOT:
+                self._paths[instance, when] = b""
+            elif (above := self._parent_of(instance, when)) is not None:
+                below.append((instance, above[1]))
+                instance = above[0]
+        path = self._paths.get((instance, when))
+        for one, name in reversed(below):
+            path = None if path is None else path + b"/" + name
+            self._paths[one, when] = path
+        return path
+
+    def _inode_of(self, instance: int) -> int:
+        return -instance if instance < 0 else int(self.history.number[instance])
+
+    def _parent_of(self, instance: int, when: int) -> tuple[int, bytes] | None:
+        """(instance of the parent, name) of a directory as of a tid; None if unknown.
+
+        A directory without a state in the log had no other name in the period of the log.
+        """
+        row, names = -1 if instance < 0 else self._name_row_at(instance, when), self.names.table
+        if row >= 0 and names.valid_from[row] <= when < names.removed[row]:
+            known = int(names.directory[row]), names.name[row]
+            return None if self._is_uncertain(row, when) else known
+        if instance >= 0 and not self.history.is_allocated[instance]:
+            return None
+        if row >= 0 and names.valid_from[self._row_ends[instance] - 1] > when:
+            return None  # the present name is newer, and the earlier one is unknown
+        directory, name = self._live_parents.get(self._inode_of(instance), (0, b""))
+        if not directory or not self._not_renamed_since(self._inode_of(instance), directory, when):
+            return None
+        return self._allocated_instance_of.get(directory, -directory), name
+
+    def _not_renamed_since(self, number: int, directory: int, when: int) -> bool:
+        """Whether a live directory has kept its parent and name since a tid.
+
+        Missing transactions may have moved it; a move sets its ctime and that of its parent
+        (kernel fs/ext4/namei.c, `ext4_rename`). e2fsck moves without the journal.
+        """
+        connected = self.live.connected(number)
+        if not connected and not self.history.gaps.any_lost_between(when, int(TID_ON_DISK)):
+            return True
+        tids, times = self.history.transaction_starts.tids, self.history.transaction_starts.times
+        place = int(np.searchsorted(tids, when, side="right")) - 1
+        moved = self.history.fs.inode_table(np.array([number, directory])).ctime
+        latest = max(int((moved + NANOSECONDS).min()), connected)
+        return place >= 0 and latest <= int(times[place])
+
+    def _is_uncertain(self, row: int, when: int) -> bool:
+        """Whether the name in `row` of `names.table` may not have been in force as of a tid.
+
+        It is if the name was added later, if missing transactions may have moved the instance, or
+        if the name is a removed entry, which has no time.
+        """
+        names, breaks = self.names.table, self.history.gaps
+        in_force_by, last_tid = int(names.in_force_by[row]), int(names.last_seen[row])
+        lost = breaks.any_lost_between(last_tid, when) or breaks.any_lost_between(when, in_force_by)
+        if breaks.restarted_at <= when < TID_PRE_FAST_COMMIT and in_force_by >= 0:
+            # a transaction with a lower tid may be newer
+            lost |= breaks.any_lost_between(in_force_by, when)
+        return bool(names.valid_from[row] > when or last_tid == SLACK_ENTRY or lost)
+
+    def _name_row_at(self, instance: int, when: int) -> int:
+        """Row in `names.table` of the name in force as of a tid, else the nearest one; -1 for none.
+
+        A directory has one name at a time: of several candidates, the first one to be removed was
+        in force, and the others started at its removal.
+        """
+        end = int(self._row_ends[instance])
+        start = int(np.searchsorted(self.names.table.instance, instance))
+        if start == end:
+            return -1
+        first = self.names.table.valid_from[start:end]
+        removed_tid = self.names.table.removed[start:end]
+        distance = np.maximum(np.maximum(first - when, when - removed_tid + 1), 0)
+        best = np.flatnonzero(distance == distance.min())
+        logged = best[self.names.table.last_seen[start:end][best] >= 0]
+        if distance[best[0]] == 0 and len(logged):
+            return start + int(logged[0])
+        return start + int(best[-1])
