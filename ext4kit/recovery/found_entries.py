@@ -157,13 +157,21 @@ def _possible_instances(
     fits &= (instances.created[instance] <= end) & (instances.freed[instance] >= begin)
     fits &= (known | (replaced == _FOREVER))[entry]
     fits &= ~_created_after_copy(history, instance, found.tid[entry])
-    # True where the journal shows the instance unlinked before the entry's copy.
-    states = history.states
-    last_row_tid = np.full(history.instance_count + 1, _FOREVER)
-    rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
-    np.minimum.at(last_row_tid, states.instance[rows], states.tid[rows])
-    fits &= ~(last_row_tid[instance] < found.tid[entry])
+    fits &= ~(ended_by(history)[instance] < found.tid[entry])
     return entry[fits], instance[fits]
+
+
+def ended_by(history: History) -> Int64s:
+    """Per instance: tid of the first state without links or of the next instance of its number."""
+    states = history.states
+    ended_by = np.full(history.instance_count, _FOREVER)
+    by_inode = history.by_inode[~states.untagged[history.by_inode]]
+    number, instance = states.table.number[by_inode], states.instance[by_inode]
+    followed = np.flatnonzero((number[1:] == number[:-1]) & (instance[1:] != instance[:-1]))
+    ended_by[instance[followed]] = states.tid[by_inode[followed + 1]]
+    rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
+    np.minimum.at(ended_by, states.instance[rows], states.tid[rows])
+    return ended_by
 
 
 def _number_reused_time(history: History, found: FoundEntries) -> Int64s:

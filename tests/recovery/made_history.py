@@ -84,6 +84,8 @@ def past_of(
         History,
         SimpleNamespace(
             states=states_of,
+            by_inode=np.lexsort((columns["order"], columns["number"])),
+            instance_count=int(columns["life"].max()) + 1,
             fs=SimpleNamespace(superblock=SimpleNamespace(block_size=BLOCK, mkfs_time=mkfs_time)),
             log=log_of(commits) if commits else None,
             next_tid=np.array(following or [TID_NONE] * rows),

@@ -10,13 +10,14 @@ import pytest
 
 from ext4kit.history import History
 from ext4kit.history.paths import PathResolver
-from ext4kit.history.places import Ground
+from ext4kit.history.places import FOREVER, Ground
 from ext4kit.parsers.directory import Names
-from ext4kit.recovery.found_entries import FoundEntries, find_directory_entries
+from ext4kit.recovery.found_entries import FoundEntries, ended_by, find_directory_entries
 from ext4kit.recovery.names import FoundEntryPaths, KnownName
 from ext4kit.recovery.provenance import FREED_BLOCK
 from sample_images.recipes.syscalls import generation
 from sample_images.recipes.truth import FileTruth
+from tests.recovery.made_history import past_of, state
 from tests.recovery.sources.conftest import Scenes, Seen
 from tests.recovery.test_traps import Disk, remove
 
@@ -151,3 +152,15 @@ def test_a_directory_whose_inode_another_file_has_names_no_later_file(tmp_path: 
     entry = _entry(folder, number, child)
     paths = FoundEntryPaths(history, PathResolver(history), entry)
     assert paths.name_of(int(np.searchsorted(history.number, child))) is None
+
+
+def test_an_entry_of_a_later_copy_means_no_instance_whose_number_was_used_again() -> None:
+    """One transaction can free an inode and use it again: no state has no links."""
+    history = past_of(
+        state(life=0, order=2),
+        state(life=1, order=5, number=13),
+        state(life=2, order=5),
+        state(life=2, order=7, links_count=0),
+        state(life=3, order=9, undescribed=True),
+    )
+    assert ended_by(history).tolist() == [5, FOREVER, 7, FOREVER]
