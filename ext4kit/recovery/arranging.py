@@ -9,13 +9,13 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Float64s, Int64s, Rows
 from ext4kit.matching.hmm import FileStates, Mentions, NeighbourFiles, Observations, Posteriors
+from ext4kit.matching.observations import allocation_order, creation_rank, neighbours_of
 from ext4kit.matching.transitions import NOTHING, Adjacency
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.carved_contents import CarvedContents
-from ext4kit.recovery.folders import DirectoryIds
+from ext4kit.recovery.matching_input import DirectoryIds, PlacedFiles
 from ext4kit.recovery.names import KnownName
-from ext4kit.recovery.turns import PlacedFiles, allocation_order, creation_rank, neighbours_of
 
 MAX_VERSION_UNMOVED = (
     4  # i_version of what was made, written, and given times and an owner or a mode

@@ -22,6 +22,7 @@ from ext4kit.matching.hmm import (
     Progress,
     posterior_pairs,
 )
+from ext4kit.matching.observations import allocation_order
 from ext4kit.matching.self_names import HEAD, MentionIndex, NamesFound, find_names_in
 from ext4kit.matching.transitions import STREAM_REQUEST_BLOCKS
 from ext4kit.parsers.inode import InodeFlags, InodeTable
@@ -38,8 +39,8 @@ from ext4kit.recovery.arranging import (
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNALLOCATED, UNTAGGED_JOURNAL, CarvedContents, head_at
+from ext4kit.recovery.matching_input import PlacedFiles, find_placed_files, group_of
 from ext4kit.recovery.names import KnownName
-from ext4kit.recovery.turns import PlacedFiles, allocation_order, find_placed_files, group_of
 
 BETWEEN = "position between two located files"
 IN_ORDER = "creation order and position on disk"

@@ -19,9 +19,9 @@ from ext4kit.matching.content_classes import (
     name_class_of,
 )
 from ext4kit.matching.hmm import FileStates, MatchingInput, Observations, posterior_pairs
+from ext4kit.matching.observations import allocation_order, neighbours_of
 from ext4kit.matching.self_names import HEAD
 from ext4kit.matching.transitions import NOTHING, Adjacency
-from ext4kit.recovery.turns import allocation_order, neighbours_of
 
 ENDINGS = ["png", "py", "txt", "sh", "html", "json"]
 KINDS = ["png", "python", "prose", "shell", "markup", "json"]

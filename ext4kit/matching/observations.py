@@ -1,85 +1,12 @@
-"""Files with known blocks, in creation order and in disk order."""
+"""Observations of contents on disk: their order, and the known files beside them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
-from ext4kit.arrays.intervals import Intervals
-from ext4kit.arrays.types import Bools, Int64s, Rows
-from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.block_maps import Runs
-from ext4kit.matching.between_neighbours import Placement
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.matching.hmm import NeighbourFiles
 from ext4kit.matching.transitions import NEAR_BLOCKS, NOTHING, STREAM_REQUEST_BLOCKS, Adjacency
-from ext4kit.parsers.inode import InodeTable
-from ext4kit.recovery.attribution import BlockAttribution
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedFiles:
-    """Files with a known inode and known blocks.
-
-    Attributes:
-        placed: files of all types.
-        regular: True for regular files.
-        candidate: int64, candidate row, NOTHING for allocated files.
-        runs: their blocks; `owner` is the row in `placed`.
-        taken: (first block, one past the last) of all runs with an owner, ascending.
-    """
-
-    placed: Placement
-    regular: Bools
-    candidate: Int64s
-    runs: Runs
-    taken: tuple[Int64s, Int64s]
-
-
-def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
-    """All allocated files, and candidates with a map."""
-    fs, states, runs = blocks.history.fs, blocks.history.states, blocks.runs
-    earlier = blocks.candidates.superseded
-    every = np.arange(len(blocks.candidates))
-    tables = [(states.table.take(blocks.candidates.state_row), runs, earlier, every)]
-    for table, maps in fs.allocated_maps():
-        nobody = np.full(len(table), NOTHING)
-        tables.append((table, maps.runs, np.zeros(len(table), bool), nobody))
-    placed, regular, candidate, theirs = [], [], [], []
-    for table, data, superseded, row in tables:
-        mapped, part = _placement(fs, table, data)
-        placed.append(part)
-        kept = table.is_regular & ~superseded & (table.crtime > 0)
-        regular.append((kept & (table.number >= fs.superblock.first_inode))[mapped])
-        candidate.append(row[mapped])
-        owner = np.searchsorted(mapped, data.owner)
-        theirs.append((replace(data, owner=owner), len(mapped)))
-    taken = Intervals.union(
-        np.concatenate([data.physical for _, data, _, _ in tables]),
-        np.concatenate([data.length for _, data, _, _ in tables]),
-    )
-    return PlacedFiles(
-        Placement.concat(placed),
-        np.concatenate(regular),
-        np.concatenate(candidate),
-        Runs.stacked(theirs),
-        (taken.start, taken.end),
-    )
-
-
-def _placement(fs: FileSystem, table: InodeTable, runs: Runs) -> tuple[Rows, Placement]:
-    """Rows of a table that have blocks, and their `Placement`."""
-    mapped, first = np.unique(runs.owner, return_index=True)
-    last = np.append(first[1:], len(runs))[: len(first)] - 1
-    start, end = runs.physical[first], runs.physical[last] + runs.length[last]
-    number = table.number[mapped]
-    group = group_of(fs, number)
-    return mapped, Placement(group, table.crtime[mapped], number, start, end, first == last)
-
-
-def group_of(fs: FileSystem, number: Int64s) -> Int64s:
-    """Block groups of inodes."""
-    return (number - 1) // fs.superblock.inodes_per_group
 
 
 def creation_rank(time: Int64s, number: Int64s, other_time: Int64s, other_number: Int64s) -> Int64s:
@@ -145,13 +72,13 @@ def neighbours_of(
     ):
         there = side != NOTHING
         known_row = np.where(there, order[side] - len(lying[0]), NOTHING)
-        made, folder = (np.append(column, 0)[known_row] for column in known[2:])
+        made, directory = (np.append(column, 0)[known_row] for column in known[2:])
         sides.append(
             NeighbourFiles(
                 np.where(there, made, NOTHING),
                 between,
                 there & (row[side] == row[here]),
-                np.where(there, folder, NOTHING),
+                np.where(there, directory, NOTHING),
             )
         )
     return link, sides[0], sides[1]

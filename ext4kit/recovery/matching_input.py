@@ -1,0 +1,139 @@
+"""Input of the matching: files with known blocks, and which files share a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.matching.between_neighbours import Placement
+from ext4kit.matching.transitions import NOTHING
+from ext4kit.parsers.inode import InodeTable
+from ext4kit.recovery.attribution import BlockAttribution
+from ext4kit.recovery.names import KnownName
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFiles:
+    """Files with a known inode and known blocks.
+
+    Attributes:
+        placed: files of all types.
+        regular: True for regular files.
+        candidate: int64, candidate row, NOTHING for allocated files.
+        runs: their blocks; `owner` is the row in `placed`.
+        taken: (first block, one past the last) of all runs with an owner, ascending.
+    """
+
+    placed: Placement
+    regular: Bools
+    candidate: Int64s
+    runs: Runs
+    taken: tuple[Int64s, Int64s]
+
+
+def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
+    """All allocated files, and candidates with a map."""
+    fs, states, runs = blocks.history.fs, blocks.history.states, blocks.runs
+    earlier = blocks.candidates.superseded
+    every = np.arange(len(blocks.candidates))
+    tables = [(states.table.take(blocks.candidates.state_row), runs, earlier, every)]
+    for table, maps in fs.allocated_maps():
+        nobody = np.full(len(table), NOTHING)
+        tables.append((table, maps.runs, np.zeros(len(table), bool), nobody))
+    placed, regular, candidate, theirs = [], [], [], []
+    for table, data, superseded, row in tables:
+        mapped, part = _placement(fs, table, data)
+        placed.append(part)
+        kept = table.is_regular & ~superseded & (table.crtime > 0)
+        regular.append((kept & (table.number >= fs.superblock.first_inode))[mapped])
+        candidate.append(row[mapped])
+        owner = np.searchsorted(mapped, data.owner)
+        theirs.append((replace(data, owner=owner), len(mapped)))
+    taken = Intervals.union(
+        np.concatenate([data.physical for _, data, _, _ in tables]),
+        np.concatenate([data.length for _, data, _, _ in tables]),
+    )
+    return PlacedFiles(
+        Placement.concat(placed),
+        np.concatenate(regular),
+        np.concatenate(candidate),
+        Runs.stacked(theirs),
+        (taken.start, taken.end),
+    )
+
+
+def _placement(fs: FileSystem, table: InodeTable, runs: Runs) -> tuple[Rows, Placement]:
+    """Rows of a table that have blocks, and their `Placement`."""
+    mapped, first = np.unique(runs.owner, return_index=True)
+    last = np.append(first[1:], len(runs))[: len(first)] - 1
+    start, end = runs.physical[first], runs.physical[last] + runs.length[last]
+    number = table.number[mapped]
+    group = group_of(fs, number)
+    return mapped, Placement(group, table.crtime[mapped], number, start, end, first == last)
+
+
+def group_of(fs: FileSystem, number: Int64s) -> Int64s:
+    """Block groups of inodes."""
+    return (number - 1) // fs.superblock.inodes_per_group
+
+
+class DirectoryIds:
+    """Ids of the directories of files to match.
+
+    Args:
+        names: names of these files.
+
+    Attributes:
+        of_files: int64, directory id of each file, NOTHING where the path is unknown.
+    """
+
+    def __init__(self, names: Sequence[KnownName | None]) -> None:
+        paths = [_directory_of(name) for name in names]
+        self._numbers: dict[bytes, int] = {}
+        for path in paths:
+            if path is not None:
+                self._numbers.setdefault(path, len(self._numbers))
+        self.of_files = self._assign_ids(paths)
+
+    def _assign_ids(self, paths: Sequence[bytes | None]) -> Int64s:
+        known = self._numbers
+        return np.array([NOTHING if one is None else known.get(one, NOTHING) for one in paths], int)
+
+    def of_known_files(
+        self, fs: FileSystem, number: Int64s, candidate: Int64s, names: Sequence[KnownName | None]
+    ) -> Int64s:
+        """Directory ids of other files, NOTHING for directories without files to match.
+
+        Args:
+            fs: the file system.
+            number: inode numbers.
+            candidate: row in `names` of deleted files, NOTHING for allocated ones.
+            names: names of the candidates.
+        """
+        found = np.full(len(number), NOTHING)
+        removed = np.flatnonzero(candidate != NOTHING)
+        found[removed] = self._assign_ids(
+            [_directory_of(names[row]) for row in candidate[removed].tolist()]
+        )
+        tree = fs.tree()
+        folder = self._assign_ids(tree.folders)[tree.folder]
+        entries = np.flatnonzero(folder != NOTHING)
+        entries = entries[np.argsort(tree.inode[entries], kind="stable")]
+        living = np.flatnonzero(candidate == NOTHING)
+        row = SortedIndex(tree.inode[entries]).rows(number[living])
+        there = row != NO_ROW
+        found[living[there]] = folder[entries[row[there]]]
+        return found
+
+
+def _directory_of(name: KnownName | None) -> bytes | None:
+    """Path or partial path of the directory of a file."""
+    path = (name.path or name.partial_path) if name else None
+    return path.rpartition(b"/")[0] if path else None
