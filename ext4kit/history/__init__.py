@@ -1,6 +1,6 @@
 """History of a file system: inode states and instances, directory blocks and names over time."""
 
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
-from ext4kit.history.paths import PathResolver
+from ext4kit.history.paths import PathHistory
 
-__all__ = ["TID_NONE", "TID_ON_DISK", "History", "PathResolver"]
+__all__ = ["TID_NONE", "TID_ON_DISK", "History", "PathHistory"]

@@ -24,7 +24,7 @@ OWN_LINKS = 2  # of a directory: its name and its entry `.`
 MAX_DEPTH = 4096  # nesting depth; hostile directories can form loops
 
 
-class PathResolver:
+class PathHistory:
     """Paths of a file system's instances over time.
 
     Attributes:

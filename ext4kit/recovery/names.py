@@ -12,7 +12,7 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
-from ext4kit.history.paths import PathResolver
+from ext4kit.history.paths import PathHistory
 from ext4kit.history.places import DirectoryPlace, Ground
 from ext4kit.history.removed import SAME_DELETION_WINDOW, last_ctimes
 from ext4kit.recovery.candidates import Candidates
@@ -59,7 +59,7 @@ class CandidateNames:
 
     names: list[KnownName | None]
     rows: Rows
-    paths: PathResolver
+    paths: PathHistory
     unattributed: FoundEntries
 
 
@@ -73,7 +73,7 @@ def name_candidates(
         candidates: the candidates.
         entries: of unallocated and untagged directory blocks.
     """
-    paths = PathResolver(history)
+    paths = PathHistory(history)
     found_paths = FoundEntryPaths(history, paths, entries)
     source = cache(partial(name_source, transaction_times(history)))
     instances = history.states.instance[candidates.state_row]
@@ -112,7 +112,7 @@ class FoundEntryPaths:
         found: entries of directory blocks found elsewhere.
     """
 
-    def __init__(self, history: History, paths: PathResolver, found: FoundEntries) -> None:
+    def __init__(self, history: History, paths: PathHistory, found: FoundEntries) -> None:
         self._history = history
         self._paths = paths
         instance, row = assign_entries(history, found)

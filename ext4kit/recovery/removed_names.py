@@ -13,7 +13,7 @@ from itertools import repeat
 import numpy as np
 
 from ext4kit.arrays.types import Int64s
-from ext4kit.history import PathResolver
+from ext4kit.history import PathHistory
 from ext4kit.history.removed import Bond, directory_times
 from ext4kit.parsers.directory import FILE_TYPES
 from ext4kit.recovery.found_entries import FoundEntries, directory_instances
@@ -92,7 +92,7 @@ def find_removed_names(names: CandidateNames, files: list[DeletedFile]) -> list[
     return list(reversed(once.values()))
 
 
-def _in_slack(paths: PathResolver) -> Iterator[_Entry]:
+def _in_slack(paths: PathHistory) -> Iterator[_Entry]:
     """Removed entries that were not cleared."""
     removed = paths.names.removed
     found = removed.found
@@ -102,7 +102,7 @@ def _in_slack(paths: PathResolver) -> Iterator[_Entry]:
     return map(_Entry, *columns, folders, reasons)
 
 
-def _in_journal(paths: PathResolver) -> Iterator[_Entry]:
+def _in_journal(paths: PathHistory) -> Iterator[_Entry]:
     """Entries of which the states of inodes do not show whose they were."""
     found = paths.names.unattributed
     real = [name not in (b".", b"..") for name in found.name]
@@ -112,7 +112,7 @@ def _in_journal(paths: PathResolver) -> Iterator[_Entry]:
 
 
 def _in_freed_blocks(
-    paths: PathResolver, found: FoundEntries, files: list[DeletedFile]
+    paths: PathHistory, found: FoundEntries, files: list[DeletedFile]
 ) -> Iterator[_Entry]:
     """Entries of directory blocks outside of known directories."""
     last = {(file.number, file.generation): file.path for file in files if file.path is not None}
@@ -134,7 +134,7 @@ def _of_unknown(
     return map(_Entry, *columns, repeat(Unbound.USED_AGAIN))
 
 
-def _folders(paths: PathResolver, directory: Int64s) -> list[_Folder]:
+def _folders(paths: PathHistory, directory: Int64s) -> list[_Folder]:
     """Directories: instances, or minus numbers of live ones. Freed ones as they were last."""
     one, place = np.unique(directory, return_inverse=True)
     known = paths.history

@@ -11,7 +11,7 @@ import pytest
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.history.journal_gaps import NO_RESTART
-from ext4kit.history.paths import PathResolver
+from ext4kit.history.paths import PathHistory
 from ext4kit.history.transaction_starts import CLOCK_RESOLUTION, TransactionStarts
 
 SECOND = 1_000_000_000
@@ -32,7 +32,7 @@ COMMITS = {7: 100 * SECOND, 8: 200 * SECOND}
     ],
 )
 def test_a_commit_counts_as_over_a_tick_after_its_time(time: int, order: int) -> None:
-    history: Any = PathResolver.__new__(PathResolver)
+    history: Any = PathHistory.__new__(PathHistory)
     states: Any = SimpleNamespace(tid=np.zeros(0, np.int64))
     breaks = SimpleNamespace(restarted_at=NO_RESTART)
     history.history = SimpleNamespace(

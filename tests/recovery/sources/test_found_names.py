@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ext4kit.history import History
-from ext4kit.history.paths import PathResolver
+from ext4kit.history.paths import PathHistory
 from ext4kit.history.places import FOREVER, Ground
 from ext4kit.parsers.directory import Names
 from ext4kit.recovery.found_entries import FoundEntries, ended_by, find_directory_entries
@@ -35,7 +35,7 @@ NAMES = [
 def _named(seen: Seen) -> list[tuple[FileTruth, KnownName]]:
     every = np.ones(seen.fs.superblock.inodes_count + 1, bool)
     found = find_directory_entries(seen.space, seen.structures, seen.owners, every)
-    paths = FoundEntryPaths(seen.history, PathResolver(seen.history), found)
+    paths = FoundEntryPaths(seen.history, PathHistory(seen.history), found)
     pairs = zip(seen.history.number.tolist(), seen.history.generation.tolist(), strict=True)
     lives = {pair: life for life, pair in enumerate(pairs)}
     named = []
@@ -93,7 +93,7 @@ def test_a_directory_that_may_have_moved_since_gives_no_path(tmp_path: Path, mov
     disk.forget()
     history = History(disk.file_system())
     entry = _entry(folder, number, child)
-    name = FoundEntryPaths(history, PathResolver(history), entry).name_of(
+    name = FoundEntryPaths(history, PathHistory(history), entry).name_of(
         int(np.searchsorted(history.number, child))
     )
     assert name is not None
@@ -121,7 +121,7 @@ def test_a_block_that_names_another_parent_gives_no_present_place(
     disk.forget()
     history = History(disk.file_system())
     entry = _entry(folder, number, child, above if is_first_block else 0)
-    name = FoundEntryPaths(history, PathResolver(history), entry).name_of(
+    name = FoundEntryPaths(history, PathHistory(history), entry).name_of(
         int(np.searchsorted(history.number, child))
     )
     assert name is not None
@@ -150,7 +150,7 @@ def test_a_directory_whose_inode_another_file_has_names_no_later_file(tmp_path: 
     disk.forget()
     history = History(disk.file_system())
     entry = _entry(folder, number, child)
-    paths = FoundEntryPaths(history, PathResolver(history), entry)
+    paths = FoundEntryPaths(history, PathHistory(history), entry)
     assert paths.name_of(int(np.searchsorted(history.number, child))) is None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ext4kit.history.paths import PathResolver
+from ext4kit.history.paths import PathHistory
 from ext4kit.recovery.artifacts import Artifacts, derive_artifacts, scan_unallocated
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps, owners_without_overlap
 from ext4kit.recovery.names import FoundEntryPaths
@@ -37,7 +37,7 @@ def _found(seen: Seen) -> Artifacts:
 
 def _paths(seen: Seen) -> FoundEntryPaths:
     found = _found(seen)
-    return FoundEntryPaths(found.history, PathResolver(found.history), found.entries)
+    return FoundEntryPaths(found.history, PathHistory(found.history), found.entries)
 
 
 def _blocks(maps: RebuiltMaps, row: int) -> set[Block]:
