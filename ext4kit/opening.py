@@ -49,7 +49,7 @@ class ImageVolume:
         """
         from ext4kit.filesystem import FileSystem
 
-        fs = FileSystem.open(self.facts.source, superblock)
+        fs = FileSystem.from_source(self.facts.source, superblock)
         fs.journal_device = journal
         if as_of is None:
             return _replayed_file_system(fs) if replay else fs

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,6 +12,8 @@ from typing import TYPE_CHECKING
 from ext4kit.errors import AccessError
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
     from ext4kit.filesystem.block_maps import Runs
     from ext4kit.filesystem.blocks import BlockReader
 
@@ -118,18 +123,16 @@ class Content:
         Raises:
             AccessError: a part could not be read.
         """
-        end = min(offset + length, self.size)
-        out = bytearray(max(end - offset, 0))
-        for chunk in self.chunks():
-            if chunk.lost:
-                raise AccessError(chunk.lost)
-            first, last = max(chunk.offset, offset), min(chunk.offset + chunk.length, end)
-            if chunk.data is not None and last > first:
-                piece = chunk.data[first - chunk.offset : last - chunk.offset]
-                out[first - offset : last - offset] = piece
-            if chunk.offset + chunk.length >= end:
-                break
-        return bytes(out)
+        stream = self.open()
+        stream.seek(offset)
+        return stream.read(max(min(offset + length, self.size) - offset, 0))
+
+    def open(self) -> io.BufferedReader:
+        """A seekable binary file object; its reads take only what they need.
+
+        Reads raise AccessError at bytes of the evidence that cannot be read.
+        """
+        return io.BufferedReader(ContentStream(self))
 
     def _inline_chunks(self) -> Iterator[Chunk]:
         data = self.inline[: self.size]
@@ -158,3 +161,71 @@ class Content:
                 else:
                     yield from self.stored_chunks(start, part, place, size)
             start, place, length = start + part, place + part, length - part
+
+
+class ContentStream(io.RawIOBase):
+    """Read-only, seekable stream of the bytes of a content; zeros where none are stored.
+
+    A read takes only the blocks that hold its bytes. It ends before the first unreadable byte; one
+    that begins there raises AccessError.
+    """
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
+        self._segments = list(content.segments())
+        self._starts = [start for start, _, _ in self._segments]
+        self._position = 0
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The position, in bytes."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set and return the position; it may lie beyond the end, as in any file."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._content.size}
+        if whence not in base or base[whence] + offset < 0:
+            raise ValueError(f"no such position: {offset} ({whence})")
+        self._position = base[whence] + offset
+        return self._position
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill a buffer from the position and return the number of bytes."""
+        view = memoryview(buffer).cast("B")[: max(self._content.size - self._position, 0)]
+        start, filled = self._position, len(view)
+        view[:] = bytes(filled)
+        for chunk in self._stored_chunks(start, start + filled):
+            if chunk.data is None:
+                if chunk.offset == start:
+                    raise AccessError(chunk.lost)
+                filled = chunk.offset - start
+                break
+            view[chunk.offset - start :][: chunk.length] = chunk.data
+        self._position += filled
+        return filled
+
+    def _stored_chunks(self, start: int, end: int) -> Iterator[Chunk]:
+        """The stored parts of a range, and what of it is lost."""
+        blocks, inline = self._content.blocks, self._content.inline[start:end]
+        if self._content.runs is None and inline:
+            yield Chunk(start, len(inline), inline)
+        last_byte = blocks.blocks_count * blocks.block_size
+        for row in range(max(bisect_right(self._starts, start) - 1, 0), len(self._starts)):
+            offset, length, place = self._segments[row]
+            first, last = max(offset, start), min(offset + length, end)
+            if offset >= end:
+                break
+            if place is None or last <= first:
+                continue
+            place += first - offset
+            held = min(last - first, max(last_byte - place, 0))
+            yield from self._content.stored_chunks(first, held, place)
+            if first + held < last:
+                yield Chunk(first + held, last - first - held, None, OUTSIDE)

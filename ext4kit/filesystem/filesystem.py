@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,8 +51,8 @@ class FileSystem(Inodes):
     as_of: TransactionId | None = None
 
     @classmethod
-    def open(cls, source: Source, superblock: int | None = None) -> FileSystem:
-        """Open the file system on disk, without replaying the journal.
+    def from_source(cls, source: Source, superblock: int | None = None) -> FileSystem:
+        """The file system on disk, without replaying the journal.
 
         Args:
             source: the volume's bytes.
@@ -155,6 +156,27 @@ class FileSystem(Inodes):
         if name in names:
             return int(listing.inode[names.index(name)])
         raise RequestError(f"{shown}: no such file or directory in the image")
+
+    def open(self, path: str | bytes) -> io.BufferedReader:
+        """A regular file as a binary file object, as `Content.open` gives it.
+
+        Args:
+            path: the path, or `<12>` for an inode number; links are not followed.
+
+        Raises:
+            RequestError: no such path, no regular file, a free inode, or an encrypted file.
+        """
+        inode = self.inode(self.lookup(path))
+        what = f"inode {inode.number}"
+        if self.is_free(inode):
+            raise RequestError(
+                f"{what} is free; `find_deleted` gives what is left of its file"
+            )
+        if inode.kind != "file":
+            raise RequestError(f"{what} is a {inode.kind}, not a regular file")
+        if inode.is_encrypted:
+            raise RequestError(f"{what} is encrypted; `content` gives the ciphertext")
+        return self.content(inode).open()
 
     def tree(self, number: int = ROOT, path: bytes = b"") -> DirTree:
         """All entries below a directory, in the order of a depth-first walk."""

@@ -303,7 +303,7 @@ def _relation(
     if other.place not in opened:
         window, fs = Window(source, other.offset, other.size), None
         with suppress(Ext4kitError):
-            fs = FileSystem.open(window, other.block) if other.offset >= 0 else None
+            fs = FileSystem.from_source(window, other.block) if other.offset >= 0 else None
         opened[other.place] = fs
     fs = opened[other.place]
     if fs is None:

@@ -24,6 +24,7 @@ from ext4kit.parsers.group import GroupTable
 from ext4kit.problems import Problems
 from ext4kit.recovery.model import DeletedFile, Grade, Sources
 from ext4kit.recovery.pipeline import find_deleted
+from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from ext4kit.unallocated.inode_tables import find_inode_table_blocks
 
 _IN_LOG = "journal of the lost file system, "
@@ -50,7 +51,7 @@ def find_deleted_in_lost(fs: LostFileSystem, there: list[DeletedFile]) -> list[D
     view = _one_group_per_block(quiet, _with_journal_tables(fs, log), living)
     return [
         _downgraded(file)
-        for file in find_deleted(view)
+        for file in find_deleted(view, sources=JOURNAL_ONLY)
         if (file.number, file.generation) not in instances
     ]
 

@@ -4,8 +4,12 @@ from ext4kit.recovery.manifest import manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, TransactionTime
 from ext4kit.recovery.pipeline import find_deleted
 from ext4kit.recovery.restore import RecoveryResult, is_written, recover
+from ext4kit.recovery.search_sources import ALL_SOURCES, JOURNAL_ONLY, SearchSource
 
 __all__ = [
+    "ALL_SOURCES",
+    "JOURNAL_ONLY",
+    "SearchSource",
     "DeletedFiles",
     "DeletedFile",
     "Grade",

@@ -21,7 +21,7 @@ from ext4kit.recovery.model import DeletedFiles
 from ext4kit.recovery.names import name_candidates
 from ext4kit.recovery.records import build_records
 from ext4kit.recovery.removed_names import find_removed_names
-from ext4kit.recovery.search_sources import SearchSource
+from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.recovery.xattrs import XattrReader
 from ext4kit.unallocated.space import Progress
 
@@ -29,7 +29,7 @@ from ext4kit.unallocated.space import Progress
 def find_deleted(
     fs: FileSystem,
     versions: bool = False,
-    sources: Set[SearchSource] = frozenset({SearchSource.JOURNAL}),
+    sources: Set[SearchSource] = ALL_SOURCES,
     progress: Progress | None = None,
 ) -> DeletedFiles:
     """All deleted files of which the evidence holds a record, with their grades.
@@ -37,7 +37,7 @@ def find_deleted(
     Args:
         fs: the file system, opened with its journal replayed.
         versions: include earlier versions of files.
-        sources: all but JOURNAL read the whole unallocated space.
+        sources: where to search; all but JOURNAL read the whole unallocated space.
         progress: called with (done, total): bytes of unallocated space read, then rounds of
             matching carved contents to inodes.
     """

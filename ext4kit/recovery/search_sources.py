@@ -12,3 +12,4 @@ class SearchSource(StrEnum):
 
 
 ALL_SOURCES = frozenset(SearchSource)
+JOURNAL_ONLY = frozenset({SearchSource.JOURNAL})  # fast: the unallocated space is not read

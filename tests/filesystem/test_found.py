@@ -118,7 +118,7 @@ def test_a_backup_stands_in_for_a_primary_that_is_gone(
     assert one.basis is Basis.ROOT
     with open_evidence(image) as evidence:
         window = Window(evidence.source, offset, length)
-        fs = FileSystem.open(window, one.block)
+        fs = FileSystem.from_source(window, one.block)
         file = fs.content(fs.inode(fs.lookup("/file")))
         assert bytes(file.read(0, file.size)) == b"content\n" * 1000
 

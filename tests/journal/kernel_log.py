@@ -158,7 +158,7 @@ def build(kind: Kind, folder: Path) -> Built:
 
 def opened(image: Path) -> FileSystem:
     """The file system as it is on disk."""
-    return FileSystem.open(open_evidence(image).source)
+    return FileSystem.from_source(open_evidence(image).source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def test_another_file_systems_device_is_not_read(pair: tuple[Path, Path]) -> Non
 
 
 def test_a_device_with_a_bad_checksum_is_not_read(pair: tuple[Path, Path]) -> None:
-    found = FileSystem.open(open_evidence(pair[0]).source)
+    found = FileSystem.from_source(open_evidence(pair[0]).source)
     assert found.superblock.journal_uuid == RAW_UUID
     run("mke2fs", "-q", "-F", "-b", "1024", "-O", "journal_dev,metadata_csum", "-U", UUID,
         pair[1], "2M")  # fmt: skip

@@ -15,7 +15,7 @@ from ext4kit.reasons import ZEROS_POSSIBLY_DISCARDED as IN_UNITS
 from ext4kit.recovery import DeletedFile, Grade, find_deleted
 from ext4kit.recovery.discarded import UNIT
 from ext4kit.recovery.losses import DISCARDED
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.recovery.search_sources import ALL_SOURCES, JOURNAL_ONLY, SearchSource
 from sample_images.recipes.contents import noise, text
 from sample_images.recipes.machine import loop_device, run, sync
 from tests.recovery.test_traps import BLOCK, Disk, content, remove
@@ -111,7 +111,7 @@ def _in_part(disk: Disk) -> None:
     """From the middle of the largest file on."""
     _needs_discards(disk)
     _remove(disk)
-    found = {file.path: file for file in find_deleted(disk.file_system())}
+    found = {file.path: file for file in find_deleted(disk.file_system(), sources=JOURNAL_ONLY)}
     _, first, count = found[b"/noise 1000000"].extents[0]
     with disk.mounted(logs=False) as root:
         run("fstrim", "-o", str((first + count // 2) * 4096), "-l", str(16 << 20), root)
@@ -218,7 +218,7 @@ def test_when_fstrim_ran_last_is_told(tmp_path: Path) -> None:
         os.utime(root / stamp, (1_700_000_000, 1_700_000_000))
     _fill(disk)
     _later(disk)
-    found = find_deleted(disk.file_system())
+    found = find_deleted(disk.file_system(), sources=JOURNAL_ONLY)
     if not HERE.log_goes_on and not any("TRIM" in one.what for one in found.problems):
         pytest.skip("the next mount wrote over the maps of the deleted files")
     assert "fstrim ran last at 2023-11-14 22:13:20Z" in " ".join(one.what for one in found.problems)
@@ -318,7 +318,7 @@ def test_a_unit_of_the_disk_is_meant_where_the_file_system_does_not_begin_at_one
         head[510:512] = b"\x55\xaa"
         out.write(bytes(head) + disk.image.read_bytes())
     with ext4kit.open(whole) as opened:
-        (file,) = find_deleted(opened.volume().filesystem())
+        (file,) = find_deleted(opened.volume().filesystem(), sources=JOURNAL_ONLY)
         assert content(file) != data["spoilt"]
         assert _is_doubted_for_its_units(file)
 

@@ -19,6 +19,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.history.places import FOREVER, Ground, LiveDirectories
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.model import Unbound
+from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from sample_images.kernels.names import names_of
 from sample_images.recipes.truth import load
 from tests.conftest import Images
@@ -70,7 +71,7 @@ class Scene:
     def found(self) -> tuple[str | None, Ground | None, Unbound | None]:
         """(path, ground) of the deleted file, and why its name is listed beside, if it is."""
         with ext4kit.open(self.image) as image:
-            deleted = find_deleted(image.volume().filesystem())
+            deleted = find_deleted(image.volume().filesystem(), sources=JOURNAL_ONLY)
             (file,) = (one for one in deleted if one.number == self.number)
             names = [one for one in deleted.removed_names() or () if one.inode == self.number]
             reasons = {one.reason for one in names}
@@ -206,7 +207,7 @@ def test_an_entry_of_another_type_is_anothers(scene: Scene) -> None:
 def test_the_name_of_an_inode_in_use_is_listed(scene: Scene) -> None:
     scene.do(f"ln {FILE} /old/plan.txt", "unlink /old/plan.txt")
     with ext4kit.open(scene.image) as image:
-        deleted = find_deleted(image.volume().filesystem())
+        deleted = find_deleted(image.volume().filesystem(), sources=JOURNAL_ONLY)
         names = deleted.removed_names() or []
     (name,) = names
     assert (name.path, name.inode, name.reason) == (
@@ -262,7 +263,7 @@ def test_the_names_that_fls_lists_are_given_or_listed(tmp_path: Path) -> None:
         for number, path in re.findall(rb"^\S+ \* (\d+)(?:\(realloc\))?:\t(many/.*)$", said, re.M)
     }
     with ext4kit.open(image) as opened:
-        deleted = find_deleted(opened.volume().filesystem())
+        deleted = find_deleted(opened.volume().filesystem(), sources=JOURNAL_ONLY)
         given = {(file.path, file.number) for file in deleted}
         left = {(name.path, name.inode or 0) for name in deleted.removed_names() or ()}
     assert not given & left

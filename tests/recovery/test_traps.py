@@ -14,6 +14,7 @@ import pytest
 import ext4kit
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery import DeletedFile, Grade, find_deleted, recover
+from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from sample_images.recipes.machine import (
     check,
     copy_sparse,
@@ -82,7 +83,10 @@ class Disk:
         return ext4kit.open(self.image).volume().filesystem()
 
     def deleted(self, versions: bool = False) -> dict[bytes | None, DeletedFile]:
-        return {file.path: file for file in find_deleted(self.file_system(), versions)}
+        return {
+            file.path: file
+            for file in find_deleted(self.file_system(), versions, sources=JOURNAL_ONLY)
+        }
 
 
 def content(file: DeletedFile) -> bytes:
@@ -199,7 +203,7 @@ def test_a_rename_in_the_first_transaction_with_its_block_is_not_taken_for_older
             (root / "p" / name / "sub" / f"in {name}").unlink()
         (root / "p" / "moved").rename(root / "p" / "later")
         sync(root)
-    found = find_deleted(disk.file_system())
+    found = find_deleted(disk.file_system(), sources=JOURNAL_ONLY)
     paths = {file.name: file.path for file in found}
     assert paths == {b"in moved": None, b"in left": b"/p/left/sub/in left"}
 
@@ -271,7 +275,7 @@ def test_directories_a_thousand_deep_get_their_path_and_are_written(tmp_path: Pa
                 Path("d").rmdir()
         finally:
             os.chdir(home)
-    found = find_deleted(disk.file_system())
+    found = find_deleted(disk.file_system(), sources=JOURNAL_ONLY)
     assert [file.path for file in found if file.kind == "file"] == [b"/d" * depth + b"/leaf"]
     out = tmp_path / "out"
     assert recover(found, out).written == 1
@@ -389,7 +393,7 @@ def test_an_earlier_state_that_shares_blocks_with_a_later_one_is_not_intact(
             stream.write(b"b" * 5 * BLOCK)
         sync(root)
         remove(root / "file", root / BYSTANDER)
-    found = find_deleted(disk.file_system(), versions=True).files
+    found = find_deleted(disk.file_system(), versions=True, sources=JOURNAL_ONLY).files
     earlier = [file for file in found if file.superseded and file.size == 20 * BLOCK]
     assert [str(file.grade) for file in earlier] == ["partial"]
     assert disk.bystander_is_intact()
@@ -421,7 +425,7 @@ def test_two_freed_inodes_with_the_same_blocks_are_not_both_intact(tmp_path: Pat
         "freei <12>",
         *(f"sif <{number}> dtime 1700000000" for number in (12, 13, 14)),
     )
-    found = {file.number: file for file in find_deleted(disk.file_system())}
+    found = {file.number: file for file in find_deleted(disk.file_system(), sources=JOURNAL_ONLY)}
     assert found.keys() == {12, 13, 14}
     assert found[12].grade != "intact"  # b has its blocks now, whoever has the name
     assert found[14].grade != "intact" or content(found[14]) == b"b" * 9 * BLOCK
@@ -431,7 +435,10 @@ def test_two_freed_inodes_with_the_same_blocks_are_not_both_intact(tmp_path: Pat
 def test_a_map_that_lacks_blocks_the_inode_counts_is_not_intact(tmp_path: Path) -> None:
     writes = (f"write {tmp_path}/{name} {name}" for name in "ab")
     disk = written(tmp_path, *writes, "sif a blocks 200", "rm a", "rm b")
-    grades = {file.number: str(file.grade) for file in find_deleted(disk.file_system())}
+    grades = {
+        file.number: str(file.grade)
+        for file in find_deleted(disk.file_system(), sources=JOURNAL_ONLY)
+    }
     assert grades == {12: "partial", 13: "consistent"}  # no journal tells of later writes
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import ext4kit
 from ext4kit.recovery import DeletedFile, find_deleted
+from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from tests.filesystem.matrix_oracle import Digest, Node, Tree
 from tests.filesystem.options.drawing import OptionSet
 from tests.filesystem.options.making import mounted
@@ -70,7 +71,7 @@ def judge(image: Path, trees: list[Tree], gone: set[bytes], is_changed: bool) ->
     right: dict[str, set[Key]] = {"intact": set(), "consistent": set()}
     wrong_consistent, wrong = 0, []
     with ext4kit.open(image) as opened:
-        for file in find_deleted(opened.volume().filesystem()):
+        for file in find_deleted(opened.volume().filesystem(), sources=JOURNAL_ONLY):
             if file.kind not in ("file", "directory") or file.inode is None:
                 continue
             key = (file.inode.number, file.inode.generation)

@@ -9,6 +9,7 @@ import pytest
 import ext4kit
 from ext4kit.reasons import UNMOUNT_DISK_CONFLICT as REASON
 from ext4kit.recovery import Grade, find_deleted
+from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from sample_images.recipes import machine
 from tests.recovery.test_traps import log_again
 from tests.writing_kernel import HERE
@@ -36,7 +37,7 @@ def _deleted(folder: Path, over: bytes) -> list[tuple[str, bool]]:
     with machine.mounted(image, "noatime") as root:
         (root / "file").unlink()
     with ext4kit.open(image) as opened:
-        found = find_deleted(opened.volume().filesystem())
+        found = find_deleted(opened.volume().filesystem(), sources=JOURNAL_ONLY)
         told = [(str(each.grade), REASON in each.reasons) for each in found if each.path == PATH]
     assert len(told) == 1 or not HERE.log_goes_on
     return told
