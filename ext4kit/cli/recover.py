@@ -59,6 +59,7 @@ def command(
     OUT/files/PATH                        path known
     OUT/unnamed/inode-NUMBER-GENERATION   inode known, path unknown
     OUT/unnamed/inode-NUMBER-GENERATION/PATH   below a directory with unknown path
+    OUT/inferred/PATH                     content matched with a freed inode by order
     OUT/carved/block-NUMBER.EXTENSION     content without an inode
     OUT/manifest.jsonl                    one record per file, also for files not written
     OUT/case.json                         actions, times and evidence

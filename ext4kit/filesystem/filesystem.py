@@ -169,9 +169,7 @@ class FileSystem(Inodes):
         inode = self.inode(self.lookup(path))
         what = f"inode {inode.number}"
         if self.is_free(inode):
-            raise RequestError(
-                f"{what} is free; `find_deleted` gives what is left of its file"
-            )
+            raise RequestError(f"{what} is free; `find_deleted` gives what is left of its file")
         if inode.kind != "file":
             raise RequestError(f"{what} is a {inode.kind}, not a regular file")
         if inode.is_encrypted:

@@ -111,11 +111,12 @@ def _write_file(file: DeletedFile, output: OutputDirectory) -> Written | None:
     content, inode = file.content(), file.inode
     if content is None or not is_written(file):
         return None
+    is_inferred = file.grade is Grade.CARVED and inode is not None
     if file.path is not None:
         folder, _, name = file.path.strip(b"/").rpartition(b"/")
-        parts = (*_output_parts(folder), name)
+        parts = (*_output_parts(b"inferred" if is_inferred else b"files", folder), name)
     elif file.partial_path is not None:
-        parts = (b"unnamed", *file.partial_path.split(b"/"))
+        parts = (b"inferred" if is_inferred else b"unnamed", *file.partial_path.split(b"/"))
     else:
         parts = _unnamed_parts(file)
     times = None if inode is None else (inode.atime, inode.mtime)
@@ -137,9 +138,9 @@ def _disambiguator(file: DeletedFile) -> str:
 
 
 @lru_cache(maxsize=16)
-def _output_parts(folder: bytes) -> tuple[bytes, ...]:
+def _output_parts(top: bytes, folder: bytes) -> tuple[bytes, ...]:
     """Output path of a directory's files, cached because these are consecutive."""
-    return (b"files", *folder.split(b"/")) if folder else (b"files",)
+    return (top, *folder.split(b"/")) if folder else (top,)
 
 
 def _unnamed_parts(file: DeletedFile) -> tuple[bytes, ...]:

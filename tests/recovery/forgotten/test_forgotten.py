@@ -187,6 +187,15 @@ def test_few_outputs_have_bytes_that_no_file_ever_had(came: Came) -> None:
     assert came.left.wrong <= came.floor.wrong * len(written)
 
 
+@of(*TREES)
+def test_contents_matched_by_order_stand_apart_from_those_whose_map_was_read(came: Came) -> None:
+    matched = [one for one in came.outputs if one.grade == "carved" and one.life and one.file]
+    assert len(matched) > JOINED * came.left.holding
+    assert [one.file for one in matched if not one.file.startswith("inferred/")] == []
+    others = {one.file for one in came.outputs} - {one.file for one in matched}
+    assert [file for file in others if file.startswith("inferred/")] == []
+
+
 @of(*LEAVES)
 def test_all_files_that_had_extent_leaves_come_back(came: Came) -> None:
     leaved = [one for one in came.deleted if one.holds and len(one.blocks) > IN_AN_INODE]
