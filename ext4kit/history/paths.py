@@ -283,6 +283,10 @@ class PathHistory:
         row, names = -1 if instance < 0 else self._name_row_at(instance, when), self.names.table
         if row >= 0 and names.valid_from[row] <= when < names.removed[row]:
             known = int(names.directory[row]), names.name[row]
+            number, above = self._inode_of(instance), self._inode_of(known[0])
+            is_connected = known[1] == b"#%d" % number and self.live.connected(number) > 0
+            if is_connected and not self._not_renamed_since(number, above, when):
+                return None  # the block of lost+found was changed without the journal
             return None if self._is_uncertain(row, when) else known
         if instance >= 0 and not self.history.is_allocated[instance]:
             return None
