@@ -154,6 +154,8 @@ class PathHistory:
         """Row in `names.table` of a deleted directory's name as of a tid; -1 if unknown."""
         names = self.names.table
         row = int(self.last_name_rows(np.array([directory]))[0])
+        if row == NO_ROW:
+            return NO_ROW
         rows = range(int(np.searchsorted(names.instance, directory)), row + 1)
         if len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1:
             row = self._name_row_at(directory, when)
