@@ -28,6 +28,22 @@ def has_superblock(superblock: Superblock, group: int) -> bool:
     return group in _SPARSE_GROUPS
 
 
+def superblock_groups(superblock: Superblock, count: int) -> Int64s:
+    """int64: the groups that start with a superblock copy, ascending.
+
+    Args:
+        superblock: geometry of the file system.
+        count: number of groups to test.
+    """
+    if Compat.SPARSE_SUPER2 in superblock.features:
+        wanted = {0, *superblock.backup_groups}
+    elif RoCompat.SPARSE_SUPER not in superblock.features:
+        return np.arange(count)
+    else:
+        wanted = {0, 1, *_SPARSE_GROUPS}
+    return np.array(sorted(group for group in wanted if group < count), np.int64)
+
+
 def first_block(superblock: Superblock, group: int) -> int:
     """The first block of a group."""
     return superblock.first_data_block + group * superblock.blocks_per_group

@@ -10,7 +10,7 @@ from ext4kit.arrays.types import Bools, Bytes2D
 from ext4kit.errors import AccessError, CorruptError, RequestError, UnsupportedError
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
-from ext4kit.filesystem.geometry import descriptor_blocks, first_block, has_superblock
+from ext4kit.filesystem.geometry import descriptor_blocks, first_block, superblock_groups
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.group import DESCRIPTOR, GroupTable, parse_groups
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
@@ -94,9 +94,8 @@ def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems)
     rows = rows.copy()
     copies = [
         group
-        for group in range(1, min(superblock.groups_count, 1 << 16))
-        if has_superblock(superblock, group)
-        and first_block(superblock, group) < superblock.blocks_count
+        for group in superblock_groups(superblock, min(superblock.groups_count, 1 << 16)).tolist()
+        if group and first_block(superblock, group) < superblock.blocks_count
     ]
     for copy in copies[:4]:
         spare, is_read = _descriptor_rows(blocks, superblock, copy, size)

@@ -8,8 +8,13 @@ from functools import partial
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
-from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block, group_overhead
-from ext4kit.parsers.features import Compat, Incompat, RoCompat
+from ext4kit.filesystem.geometry import (
+    descriptor_blocks,
+    descriptors_per_block,
+    group_overhead,
+    superblock_groups,
+)
+from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags, GroupTable, parse_groups
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.findings import Words
@@ -152,22 +157,6 @@ def _claim(scene: VerifyContext) -> None:
         scene.claim(place[inside], length, METADATA)
     if Incompat.MMP in superblock.features and 0 < superblock.mmp_block < superblock.blocks_count:
         scene.claim(np.array([superblock.mmp_block]), 1, METADATA)
-
-
-def superblock_groups(superblock: Superblock, count: int) -> Int64s:
-    """int64: the groups that start with a superblock copy, ascending.
-
-    Args:
-        superblock: geometry of the file system.
-        count: number of groups to test.
-    """
-    if Compat.SPARSE_SUPER2 in superblock.features:
-        wanted = {0, *superblock.backup_groups}
-    elif RoCompat.SPARSE_SUPER not in superblock.features:
-        return np.arange(count)
-    else:
-        wanted = {0, 1, *(base**power for base in (3, 5, 7) for power in range(1, 25))}
-    return np.array(sorted(group for group in wanted if group < count), np.int64)
 
 
 def overheads(superblock: Superblock, groups: int) -> Int64s:

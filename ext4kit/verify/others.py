@@ -8,14 +8,18 @@ from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block, has_boot_block
+from ext4kit.filesystem.geometry import (
+    descriptor_blocks_count,
+    first_block,
+    has_boot_block,
+    superblock_groups,
+)
 from ext4kit.filesystem.orphans import read_orphans
 from ext4kit.parsers import mmp
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import Inode, inode_seed
 from ext4kit.parsers.journal import JournalSuperblock, judge
 from ext4kit.parsers.orphan import orphan_checksum, parse_orphan_block
-from ext4kit.verify.groups import superblock_groups
 from ext4kit.verify.scene import RESIZE, VerifyContext
 
 SMALLEST_LOG = 1024  # blocks

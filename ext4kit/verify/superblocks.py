@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4kit.errors import AccessError, CorruptError
-from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block
+from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block, superblock_groups
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
-from ext4kit.verify.groups import superblock_groups
 from ext4kit.verify.scene import VerifyContext
 
 STATE_ERRORS = 2
