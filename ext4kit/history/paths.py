@@ -285,10 +285,6 @@ class PathHistory:
         row, names = -1 if instance < 0 else self._name_row_at(instance, when), self.names.table
         if row >= 0 and names.valid_from[row] <= when < names.removed[row]:
             known = int(names.directory[row]), names.name[row]
-            number, above = self._inode_of(instance), self._inode_of(known[0])
-            is_connected = known[1] == b"#%d" % number and self.live.connected(number) > 0
-            if is_connected and not self._not_renamed_since(number, above, when):
-                return None  # the block of lost+found was changed without the journal
             return None if self._is_uncertain(row, when) else known
         if instance >= 0 and not self.history.is_allocated[instance]:
             return None
@@ -317,8 +313,8 @@ class PathHistory:
     def _is_uncertain(self, row: int, when: int) -> bool:
         """Whether the name in `row` of `names.table` may not have been in force as of a tid.
 
-        It is if the name was added later, if missing transactions may have moved the instance, or
-        if the name is a removed entry, which has no time.
+        It is if the name was added later, if missing transactions may have moved the instance, if
+        the name is a removed entry, which has no time, or if e2fsck gave it, past the journal.
         """
         names, breaks = self.names.table, self.history.gaps
         in_force_by, last_tid = int(names.in_force_by[row]), int(names.last_seen[row])
@@ -326,6 +322,10 @@ class PathHistory:
         if breaks.restarted_at <= when < TID_PRE_FAST_COMMIT and in_force_by >= 0:
             # a transaction with a lower tid may be newer
             lost |= breaks.any_lost_between(in_force_by, when)
+        number = self._inode_of(int(names.instance[row]))
+        if names.name[row] == b"#%d" % number and self.live.connected(number):
+            above = self._inode_of(int(names.directory[row]))
+            lost |= not self._not_renamed_since(number, above, when)
         return bool(names.valid_from[row] > when or last_tid == SLACK_ENTRY or lost)
 
     def _name_row_at(self, instance: int, when: int) -> int:

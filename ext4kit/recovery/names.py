@@ -134,8 +134,7 @@ class FoundEntryPaths:
         now = history.fs.inode_table(entries.directory)
         linked = (now.links_count > 0) & (now.generation == entries.generation)
         linked[above >= 0] = history.is_allocated[above[above >= 0]]
-        parent_now = [paths.live.parent_and_name(number)[0] for number in self._number]
-        self._has_left = ((entries.parent > 0) & (entries.parent != parent_now)).tolist()
+        self._parent = entries.parent.tolist()
         root = (entries.directory == ROOT) & ~is_former_directory(
             entries, np.ones(len(entries), bool)
         )
@@ -184,7 +183,10 @@ class FoundEntryPaths:
         Without a record of that time, the present path of a linked directory.
         """
         place, above = self._place_then(row, instance), self._above[row]
-        if place is None and self._linked[row] and not self._has_left[row]:
+        if place is None and self._linked[row]:
+            parent, _ = self._paths.live.parent_and_name(self._number[row])
+            if self._parent[row] not in (0, parent):
+                return None
             folder = above if above >= 0 else -self._number[row]
             return self._paths.directory_place(folder, int(self._last_ctime[instance]))
         return place
