@@ -197,8 +197,9 @@ class ContentStream(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fill a buffer from the position and return the number of bytes."""
-        view = memoryview(buffer).cast("B")[: max(self._content.size - self._position, 0)]
+        """Fill a buffer from the position, with at most 4 MiB, and return the number of bytes."""
+        left = max(self._content.size - self._position, 0)
+        view = memoryview(buffer).cast("B")[: min(left, CHUNK_BYTES)]
         start, filled = self._position, len(view)
         view[:] = bytes(filled)
         for chunk in self._stored_chunks(start, start + filled):
