@@ -18,7 +18,7 @@ from ext4kit import reasons
 from ext4kit.journal import Log
 from ext4kit.parsers.journal import BlockType
 from ext4kit.recovery import DeletedFiles, Grade, find_deleted
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.recovery.search_sources import ALL_SOURCES, JOURNAL_ONLY, SearchSource
 from sample_images.recipes import machine
 from sample_images.recipes.history_judge import living_files
 from sample_images.recipes.history_layouts import LAYOUTS
@@ -47,7 +47,7 @@ def fail(tmp_path: Path) -> Iterator[Fail]:
         def give(
             image: Path,
             bad: Ranges,
-            sources: frozenset[SearchSource] = frozenset({SearchSource.JOURNAL}),
+            sources: frozenset[SearchSource] = JOURNAL_ONLY,
         ) -> DeletedFiles:
             disk = stack.enter_context(failing_disk(image, tmp_path / "failing", bad))
             opened = stack.enter_context(ext4kit.open(disk))
@@ -153,9 +153,7 @@ def test_the_judge_of_bad_sectors_notices_a_wrong_word(tmp_path: Path) -> None:
 # -- inode tables ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "sources", [ALL_SOURCES, frozenset({SearchSource.JOURNAL})], ids=["all", "log"]
-)
+@pytest.mark.parametrize("sources", [ALL_SOURCES, JOURNAL_ONLY], ids=["all", "log"])
 def test_living_files_whose_inodes_cannot_be_read_are_not_called_deleted(
     tmp_path: Path, fail: Fail, sources: frozenset[SearchSource]
 ) -> None:

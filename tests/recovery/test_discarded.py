@@ -130,9 +130,7 @@ OPTIONS = {
     "no_checksums": ("-t", "ext4", "-O", "^metadata_csum"),
     "small_blocks": ("-t", "ext4", "-b", "1024"),
 }
-sources = pytest.mark.parametrize(
-    "sources", [ALL_SOURCES, frozenset({SearchSource.JOURNAL})], ids=["all", "journal"]
-)
+sources = pytest.mark.parametrize("sources", [ALL_SOURCES, JOURNAL_ONLY], ids=["all", "journal"])
 layouts = pytest.mark.parametrize("layout", OPTIONS)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import ext4kit
-from ext4kit.recovery.search_sources import SearchSource
+from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from ext4kit.triage import RULES, Triage, TriageOptions, triage
 from sample_images.intrusion import unpack
 from sample_images.recipes import machine
 from tests.report.scenes import ACTS, GROUPS, acting, broken_into, fresh, plain, put
 
-QUICK = TriageOptions(sources=frozenset({SearchSource.JOURNAL}), verify=False)
+QUICK = TriageOptions(sources=JOURNAL_ONLY, verify=False)
 
 
 def summary_of(image: Path) -> Triage:

@@ -18,7 +18,7 @@ import pytest
 import ext4kit
 from ext4kit.problems import Severity
 from ext4kit.recovery import DeletedFile, Grade, find_deleted, manifest_record
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.recovery.search_sources import ALL_SOURCES, JOURNAL_ONLY, SearchSource
 from sample_images.recipes.contents import noise
 from sample_images.recipes.machine import sync
 from sample_images.recipes.making import make
@@ -266,7 +266,7 @@ def test_without_any_other_source_the_starts_bound_the_size(came: Look) -> None:
     seen = came("in_pieces")
     told = {
         (file.number, file.generation): said.groups()
-        for file in bring_back(seen.image, frozenset({SearchSource.JOURNAL}))
+        for file in bring_back(seen.image, JOURNAL_ONLY)
         if (said := re.search(r"(\d+) extents and more than ([\d,]+)", " ".join(file.problems)))
     }
     asked = [one for one in seen.truth.files if len(one.blocks) > 1 and not one.inode_known]
