@@ -37,6 +37,8 @@ class NameTable(Table):
         directory: instance of the directory, as in `DirBlockVersions`.
         valid_from: tid of the first copy with the name, TID_BEFORE_LOG if it is older than that.
         in_force_by: tid by which the name was in force, even if transactions are missing.
+        last_absent: tid of the last copy before that without the name, TID_BEFORE_LOG if there is
+            none.
         removed: tid of the first copy without the name, TID_ON_DISK if there is none.
         last_seen: tid of the last copy with the name, TID_BEFORE_LOG for a freed block on disk,
             SLACK_ENTRY for a removed entry that was not cleared.
@@ -49,6 +51,7 @@ class NameTable(Table):
     directory: Int64s
     valid_from: Int64s
     in_force_by: Int64s
+    last_absent: Int64s
     removed: Int64s
     last_seen: Int64s
     block: Int64s
@@ -133,6 +136,7 @@ def _to_name_table(history: History, found: EntryIntervals, instance: Int64s) ->
         found.directory[kept],
         _no_overlapping_names(history, instance[kept], first[rank], last_tid, removed_tid),
         in_force_by[rank],
+        found.last_absent[kept],
         removed_tid,
         last_tid,
         found.block[kept],

@@ -160,8 +160,25 @@ class PathHistory:
         if len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1:
             row = self._name_row_at(directory, when)
             return row if names.valid_from[row] <= when < names.removed[row] else NO_ROW
+        if names.removed[row] <= min(when, int(self._linked_tids[1][directory])):
+            return NO_ROW  # it had another name after this one
         is_unknown = when == TID_BEFORE_LOG and self.history.gaps.restarted_at != NO_RESTART
         return row if is_unknown or names.valid_from[row] <= when else NO_ROW
+
+    @cached_property
+    def _linked_tids(self) -> tuple[Int64s, Int64s]:
+        """Per instance: tids of the first and the last copy in the log that has it with a link.
+
+        Without one, the first is TID_ON_DISK and the last TID_BEFORE_LOG.
+        """
+        states = self.history.states
+        tid, instance = states.tid, states.instance
+        logged = np.flatnonzero(states.is_linked & ~states.untagged & (tid < TID_PRE_FAST_COMMIT))
+        first = np.full(self.history.instance_count, TID_ON_DISK)
+        last = np.full(self.history.instance_count, TID_BEFORE_LOG)
+        np.minimum.at(first, instance[logged], tid[logged])
+        np.maximum.at(last, instance[logged], tid[logged])
+        return first, last
 
     def _own_place(self, directory: int, time: int) -> DirectoryPlace | None:
         """As `directory_place`, for a live directory or one with a path in the journal."""
@@ -191,7 +208,9 @@ class PathHistory:
 
         Removed entries and names in the journal show other paths; the last change of the parent
         there is the latest time. A change of the inode without its entries may be a rename. So
-        may the change after a state of the parent with too few links for its present directories.
+        may the change after a state of the parent with too few links for its present directories,
+        and the transaction that added the present name to a directory that was there before. A
+        change of the directory's own entries in that transaction adds no name.
         """
         numbers, names = self.history.number, self.names.table
         allocated = np.flatnonzero(self.history.is_allocated[names.instance])
@@ -212,6 +231,14 @@ class PathHistory:
             stands = self.live.parent_and_name(int(child[at]))
             if stands != (self._inode_of(int(above[at])), past_names[at]):
                 result[row[at]] = max(int(result[row[at]]), int(until[at]))
+        valid_from, states = names.valid_from[allocated], self.history.states
+        added = valid_from > self._linked_tids[0][names.instance[allocated]]
+        state = self.history.rows_at(numbers[names.instance[allocated]], valid_from)
+        own_entries = states.table.ctime[state] == states.table.mtime[state]
+        added &= (names.last_absent[allocated] != TID_BEFORE_LOG) | ~own_entries
+        came = allocated[added & (row[: len(allocated)] >= 0)]
+        came_at = commit_times(self.history, names.valid_from[came])
+        np.maximum.at(result, self.live.rows(numbers[names.instance[came]]), came_at)
         received, change = self._received_later()
         np.maximum.at(result, received, change)
         return self.live.max_with_ancestors(result)

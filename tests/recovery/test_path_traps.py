@@ -200,8 +200,10 @@ def test_a_deleted_directory_did_not_stand_where_its_only_known_name_was_added_l
         sync(root)
         remove(root / "a" / "d" / "file")
         sync(root)
+        time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
         (root / "a" / "d").rename(root / "q" / "e")
         sync(root)
+        time.sleep(0.05)
         shutil.rmtree(root / "q" / "e")
         remove_bystander(root)
     found = {
@@ -312,3 +314,31 @@ def test_a_name_in_a_fast_commit_means_the_file_that_has_the_inode_then(tmp_path
     copy.replace(disk.image)
     deleted = find_deleted(disk.file_system(), sources=ALL_SOURCES)
     assert {file.path for file in deleted if file.number == number} == {b"/first"}
+
+
+def test_a_directory_had_another_place_before_the_log_shows_its_name_as_new(
+    tmp_path: Path,
+) -> None:
+    """The count of links does not tell: a directory went from there as the other one came."""
+    disk = Disk(tmp_path, "-t", "ext4")
+    disk.with_bystander()
+    with disk.mounted() as root:
+        (root / "q" / "x").mkdir(parents=True)
+        (root / "a" / "d").mkdir(parents=True)
+        (root / "a" / "d" / "file").write_bytes(b"x" * 9000)
+    disk.forget()
+    with disk.mounted() as root:
+        (root / "a" / "d" / "other").touch()
+        (root / "q" / "beside").touch()
+        sync(root)
+        remove(root / "a" / "d" / "file")
+        time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
+        (root / "a" / "d").rename(root / "q" / "e")
+        (root / "q" / "x").rmdir()
+        (root / "q" / "e" / "new").touch()
+        remove_bystander(root)
+    found = {
+        file.name: file.path for file in find_deleted(disk.file_system(), sources=JOURNAL_ONLY)
+    }
+    assert found[b"file"] in (None, b"/a/d/file")
+    assert found[PLAIN] == b"/" + PLAIN
