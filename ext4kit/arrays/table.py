@@ -21,7 +21,7 @@ class Table:
     """
 
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))
+        return len(getattr(self, _column_names(type(self))[0]))
 
     def take(self, rows: Rows | Int64s | Bools | RowSlice) -> Self:
         """Some of the rows.
@@ -29,7 +29,7 @@ class Table:
         Args:
             rows: row numbers in the wanted order, a mask (bool, one per row), or a slice.
         """
-        columns = (_selected(self, column.name, rows) for column in fields(self))
+        columns = [_selected(self, name, rows) for name in _column_names(type(self))]
         return type(self)(*columns)
 
     @classmethod
@@ -38,13 +38,13 @@ class Table:
         filled = [part for part in parts if len(part)] or parts[:1]
         if not filled:
             return cls.empty()
-        return cls(*(_joined(filled, column.name) for column in fields(cls)))
+        return cls(*(_joined(filled, name) for name in _column_names(cls)))
 
     @classmethod
     def empty(cls) -> Self:
         """The table without rows; its arrays have one axis and the dtypes of the annotations."""
         hints = _HINTS.get(cls) or _HINTS.setdefault(cls, get_type_hints(cls))
-        return cls(*(_blank(hints[column.name]) for column in fields(cls)))
+        return cls(*(_blank(hints[name]) for name in _column_names(cls)))
 
 
 class _Nested(Protocol):
@@ -55,6 +55,11 @@ class _Nested(Protocol):
 
 
 _HINTS: dict[type[Table], dict[str, type[_Nested]]] = {}  # cached, because they are slow to compute
+_NAMES: dict[type[Table], tuple[str, ...]] = {}  # likewise
+
+
+def _column_names(table: type[Table]) -> tuple[str, ...]:
+    return _NAMES.get(table) or _NAMES.setdefault(table, tuple(one.name for one in fields(table)))
 
 
 def _selected(table: Table, name: str, rows: Rows | Int64s | Bools | RowSlice) -> object:

@@ -44,6 +44,7 @@ _MIN_PROBABILITY = 1e-4  # less probable pairs are dropped
 _DECAY_NEAREST = 0.3  # factor for each file of distance from the expected rank
 _FLOOR, _REACH = 0.01, 5  # minimum factor; files of distance from which on it is that
 _MAX_CELLS = 20_000_000  # contents * files of the problems that are solved at a time
+_ALIKE = 0.6  # contents of the smallest of them, as a share of those of the largest
 _P_WRONG_SIDE = 0.1  # share of files on the wrong side of a known file of another writer
 _P_WRONG_SIDE_SAME_DIR = 0.002  # the same within one directory
 _SEGMENT_JUMP_FORWARD, _SEGMENT_JUMP_BACK = (
@@ -274,7 +275,8 @@ def _batches(problems: Sequence[MatchingInput]) -> list[list[int]]:
     contents = files = 0
     for at in sorted(range(len(problems)), key=lambda at: problems[at].size, reverse=True):
         files = max(files, problems[at].size[1])
-        if batches and contents * files * (len(batches[-1]) + 1) <= _MAX_CELLS:
+        alike = problems[at].size[0] >= _ALIKE * contents
+        if batches and alike and contents * files * (len(batches[-1]) + 1) <= _MAX_CELLS:
             batches[-1].append(at)
         else:
             batches.append([at])

@@ -21,7 +21,9 @@ HEAD = 8192  # bytes of a content that are searched, compressed and decompressed
 _GZIP, _NAMED, _EXTRA = b"\x1f\x8b\x08", 8, 4
 _FLAGS_AT, _FIXED = 3, 10  # offsets in the header of a gzip member
 _GZIP_WINDOW = 31
-_WORD = re.compile(rb"[A-Za-z0-9_.+\-]{3,80}")
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789_.+-"  # of words, in lower case
+_WORD_LETTERS = bytes(one if one in _LETTERS else 0x20 for one in bytes(range(256)).lower())
+_SHORTEST_WORD, _LONGEST_WORD = 3, 80  # letters
 _TITLE = re.compile(rb'^\.(?:TH|Dt)\s+"?([A-Za-z0-9_.+:\-]+)', re.MULTILINE)
 _PACKAGE = re.compile(rb"^\s*package(?:\s|#[^\n]*\n)+([\w:]+)", re.MULTILINE)
 _MODULE = re.compile(rb"\0(?:PyInit_|boot_(?:\w+__)?)(\w+)\0")  # what loads a binary module
@@ -62,14 +64,15 @@ def find_names_in(head: bytes, wanted: frozenset[bytes]) -> NamesFound:
     """
     text, packed = _decompress_head(head)
     name = {_normalise(packed)} if packed else set()
-    name |= {title.lower() for title in _TITLE.findall(text, 0, HEAD // 2)[:1]}
-    packages = _PACKAGE.findall(text)[:1]
-    name |= {package.lower().rpartition(b"::")[2] + b".pm" for package in packages}
+    title = _TITLE.search(text, 0, HEAD // 2) if b".TH" in text or b".Dt" in text else None
+    name |= {title[1].lower()} if title else set()
+    package = _PACKAGE.search(text) if b"package" in text else None
+    name |= {package[1].lower().rpartition(b"::")[2] + b".pm"} if package else set()
     name |= {module.lower() for module in _MODULE.findall(text)[:1]}
     name |= _compiled_module(head)
     changes = _CHANGES.match(text)
     folder = frozenset([changes[1]]) if changes else frozenset()
-    return NamesFound(frozenset(name), folder, wanted & _words(text))
+    return NamesFound(frozenset(name), folder, _words(text, wanted))
 
 
 def _compiled_module(head: bytes) -> set[bytes]:
@@ -100,16 +103,20 @@ def _decompress_head(head: bytes) -> tuple[bytes, bytes]:
         return b"", name
 
 
-def _words(text: bytes) -> frozenset[bytes]:
-    """Words and their parts, in lower case."""
-    words = set(_WORD.findall(text.lower()))
-    for word in [word for word in words if not word.isalnum()]:
-        bare = word.strip(b".-+")
-        words.add(bare)
-        for mark in (b".", b"-"):
-            if mark in bare:
-                words.update(part for part in bare.split(mark) if len(part) >= _SHORTEST_PART)
-    return frozenset(words)
+def _words(text: bytes, wanted: frozenset[bytes]) -> frozenset[bytes]:
+    """Wanted words that are words of a text, or parts of such; in lower case."""
+    words = set(text.translate(_WORD_LETTERS).split())
+    found = {word for word in wanted & words if _SHORTEST_WORD <= len(word) <= _LONGEST_WORD}
+    bare = [
+        word.strip(b".-+")
+        for word in words
+        if not word.isalnum() and _SHORTEST_WORD <= len(word) <= _LONGEST_WORD
+    ]
+    found |= wanted.intersection(bare)
+    for mark in (b".", b"-"):
+        parts = wanted.intersection(mark.join(bare).split(mark))
+        found |= {part for part in parts if len(part) >= _SHORTEST_PART}
+    return frozenset(found)
 
 
 def _normalise(name: bytes) -> bytes:

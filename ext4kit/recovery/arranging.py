@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,6 +32,10 @@ MAX_PAIRS = 20_000_000  # of a file and a content in one problem; more are split
 MAX_PAIRS_OF_PART = 20_000_000
 FILES_PER_PART = 1850  # files that are matched in each, beside those around them
 CREATION_WINDOW = 150  # files made before one that has a name, and after it, are looked at then
+ENCLOSED_FILES_PER_PART, ENCLOSED_WINDOW = 128, 8  # the same where contents are enclosed
+MIN_ENCLOSED_FILES = 448  # fewer are matched at once
+ENCLOSED_SPAN = 16  # files made between the two known files that enclose a content
+MIN_ENCLOSED = 0.98  # share of the contents
 _EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second extent and of those behind
 
 
@@ -39,15 +45,20 @@ def no_later_instance(blocks: BlockAttribution, rows: Int64s) -> Bools:
     Such a one may have had its blocks since, and so may others between two bearers of its
     number, of which nothing tells.
     """
-    history = blocks.history
-    table, life = history.states.table, history.states.instance
+    newest, gone = _instance_times(blocks, rows)
+    made = np.maximum(newest, blocks.history.states.table.crtime[rows].max(initial=0))
+    none: Bools = made <= gone
+    return none
+
+
+def _instance_times(blocks: BlockAttribution, rows: Int64s) -> tuple[Int64s, Int64s]:
+    """Per state: when the newest instance of its number was made, and when its own one went."""
+    table, life = blocks.history.states.table, blocks.history.states.instance
     last = np.searchsorted(life, life[rows], side="right") - 1
     known, bearer = np.unique(table.number, return_inverse=True)
     newest = np.zeros(len(known), np.int64)
     np.maximum.at(newest, bearer, table.crtime)
-    made = np.maximum(newest[bearer[rows]], table.crtime[rows].max(initial=0))
-    none: Bools = made <= table.ctime[last]
-    return none
+    return newest[bearer[rows]], table.ctime[last]
 
 
 class MatchingProblem:
@@ -73,6 +84,7 @@ class MatchingProblem:
     ) -> None:
         self.blocks, self.contents, self.places, self.rows = blocks, contents, places, rows
         self.table = blocks.history.states.table.take(blocks.candidates.state_row[places])
+        self._times = _instance_times(blocks, blocks.candidates.state_row[places])
         self.names = [names[place] for place in places.tolist()]
         folders = DirectoryIds(self.names)
         self.folder = folders.of_files
@@ -86,15 +98,31 @@ class MatchingProblem:
         known_runs = first, end, made, folder[runs.owner]
         self.link, self.front, self.behind = neighbours_of(lying, known_runs)
 
-    def absence_probability(self, some: Int64s, contents: int) -> Float64s:
-        """How likely the content of each of some files is not there."""
-        usual = (len(some) - contents) / len(some)
+    @cached_property
+    def has_name(self) -> Bools:
+        """Bool per file."""
+        return np.array([name is not None for name in self.names], bool)
+
+    @cached_property
+    def enclosed(self) -> Bools:
+        """Bool per content: the known files on both sides were made at about the same time."""
+        front, behind = self.front.rank, self.behind.rank
+        found: Bools = (front != NOTHING) & (behind >= front) & (behind - front <= ENCLOSED_SPAN)
+        return found
+
+    def absence_probability(self, some: Int64s, unclaimed: float) -> Float64s:
+        """How likely the content of each of some files is not there.
+
+        Args:
+            some: rows of the files.
+            unclaimed: as in `DiskPart`.
+        """
+        usual = unclaimed / (unclaimed - 1)
         table = self.table.take(some)
         absent = np.full(len(some), min(max(usual, P_ABSENT_MIN), P_ABSENT_MAX))
         again = table.version > MIN_VERSION_MOVED
-        again |= ~no_later_instance(
-            self.blocks, self.blocks.candidates.state_row[self.places[some]]
-        )
+        newest, gone = self._times[0][some], self._times[1][some]
+        again |= np.maximum(newest, table.crtime.max(initial=0)) > gone
         absent[again] = np.maximum(absent[again], P_ABSENT_REWRITTEN)
         words = np.ascontiguousarray(table.i_block).view("<u4")[:, _EXTENT_STARTS]
         mapped = (table.flags & int(InodeFlags.EXTENTS)) != 0
@@ -109,31 +137,95 @@ class DiskPart:
         files: rows of the files, in creation order.
         own: bool, files that this part decides on; others are around them.
         contents: rows of the contents, in disk order.
+        unclaimed: share of contents without a file, below 0 for files without a content.
     """
 
     files: Rows
     own: Bools
     contents: Rows
+    unclaimed: float
 
 
 def split_problem(scene: MatchingProblem) -> Iterator[DiskPart]:
-    """The parts of a problem: one, or where that is too large what was made around named files."""
+    """The parts of a problem: files made one after the other, and the contents among them.
+
+    A small problem is one part. Of a large one, only what was made around named files is looked at.
+    Where known files enclose nearly every content, files made long before or after these tell
+    nothing of it: then the parts are what lies between known files around named ones, and the work
+    is in proportion to these. The last part has the files for which there is nothing to go by.
+    """
     files, contents = np.arange(len(scene.places)), np.arange(len(scene.rows))
-    if len(files) * len(contents) <= MAX_PAIRS:
-        yield DiskPart(files, np.ones(len(files), bool), contents)
+    share, large = 1 - len(files) / len(contents), len(files) * len(contents) > MAX_PAIRS
+    if large:
+        files = files[near(scene.has_name, CREATION_WINDOW)]
+    if len(scene.places) > MIN_ENCLOSED_FILES and scene.enclosed.mean() >= MIN_ENCLOSED:
+        yield from _enclosed_parts(scene, files, share)
         return
-    named = np.array([name is not None for name in scene.names])
-    files = files[near(named, CREATION_WINDOW)]
+    if not large:
+        yield DiskPart(files, np.ones(len(files), bool), contents, share)
+        return
+    among = _ContentsAmong(scene, np.zeros(len(contents), bool))
     for start in range(0, len(files), FILES_PER_PART):
         stop = start + FILES_PER_PART
-        around = np.arange(max(start - CREATION_WINDOW, 0), min(stop + CREATION_WINDOW, len(files)))
-        some = files[around]
-        there = np.zeros(len(contents), bool)
-        for side in (scene.front, scene.behind):
-            there |= (side.rank >= some[0]) & (side.rank <= some[-1] + 1)
-        lying = contents[there]
+        low, high = max(start - CREATION_WINDOW, 0), min(stop + CREATION_WINDOW, len(files))
+        some, every = files[low:high], np.arange(low, high)
+        lying = among.find(int(some[0]), int(some[-1]) + 1)
         if len(lying) and len(some) * len(lying) <= MAX_PAIRS_OF_PART:
-            yield DiskPart(some, (around >= start) & (around < stop), lying)
+            own = (every >= start) & (every < stop)
+            yield DiskPart(some, own, lying, 1 - len(some) / len(lying))
+
+
+def _enclosed_parts(scene: MatchingProblem, files: Rows, share: float) -> Iterator[DiskPart]:
+    """Parts that begin and end at known files.
+
+    Args:
+        scene: known files enclose nearly all of its contents.
+        files: those that the parts decide on.
+        share: `DiskPart.unclaimed` of all of them.
+    """
+    every = np.arange(len(scene.places))
+    sides = np.concatenate([scene.front.rank[scene.enclosed], scene.behind.rank[scene.enclosed]])
+    piece = np.searchsorted(np.unique(sides), every, side="right")  # files between two known ones
+    solved = np.isin(piece, piece[near(scene.has_name, ENCLOSED_WINDOW)])
+    changes = np.flatnonzero(np.diff(solved)) + 1
+    among = _ContentsAmong(scene, scene.enclosed)
+    for low, high in itertools.pairwise([0, *changes.tolist(), len(every)]):
+        for start in range(low, high if solved[low] else low, ENCLOSED_FILES_PER_PART):
+            stop = min(start + ENCLOSED_FILES_PER_PART, high)
+            first = piece[max(start - ENCLOSED_WINDOW, low)]
+            last = piece[min(stop + ENCLOSED_WINDOW, high) - 1]
+            around = slice(*np.searchsorted(piece, [first, last + 1]).tolist())
+            some = every[around]
+            own = (some >= start) & (some < stop)
+            lying = among.find(int(some[0]), int(some[-1]) + 1)
+            if len(lying):
+                yield DiskPart(some, own, lying, share)
+    rest = files[~solved[files]]
+    yield DiskPart(rest, np.ones(len(rest), bool), every[:0], share)
+
+
+class _ContentsAmong:
+    """Contents by the ranks of the known files beside them.
+
+    Args:
+        scene: all files and contents.
+        by_both: bool per content, where both known files have to be in a range, not only one.
+    """
+
+    def __init__(self, scene: MatchingProblem, by_both: Bools) -> None:
+        self._by_both, self._sides = by_both, (scene.front.rank, scene.behind.rank)
+        self._orders = [np.argsort(side, kind="stable") for side in self._sides]
+
+    def find(self, first: int, last: int) -> Rows:
+        """Contents beside known files of the ranks `first` to `last`, in disk order."""
+        found = []
+        for side, order in zip(self._sides, self._orders, strict=True):
+            low = np.searchsorted(side, first, side="left", sorter=order)
+            high = np.searchsorted(side, last, side="right", sorter=order)
+            found.append(order[low:high])
+        rows, sides = np.unique(np.concatenate(found), return_counts=True)
+        kept: Rows = rows[(sides == len(found)) | ~self._by_both[rows]]
+        return kept
 
 
 def near(marked: Bools, distance: int) -> Bools:
@@ -144,11 +236,10 @@ def near(marked: Bools, distance: int) -> Bools:
     return sums[high] > sums[low]
 
 
-def observations_of(
-    scene: MatchingProblem, some: Int64s, contents: Int64s, likes: Int64s
-) -> Observations:
+def observations_of(scene: MatchingProblem, part: DiskPart, likes: Int64s) -> Observations:
     """Contents with the known files beside them."""
-    strange = np.full(len(contents), max(P_UNASSIGNED_MIN, 1 - len(some) / len(contents)))
+    some, contents = part.files, part.contents
+    strange = np.full(len(contents), max(P_UNASSIGNED_MIN, part.unclaimed))
     front = _neighbour_subset(scene.front, some, contents)
     behind = _neighbour_subset(scene.behind, some, contents)
     link = scene.link[contents]

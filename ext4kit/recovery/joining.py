@@ -141,6 +141,9 @@ def _match_by_order(
     scene: MatchingProblem, parts: Sequence[DiskPart], progress: Progress | None
 ) -> dict[int, Match]:
     """Those to which all around them, their names and their contents leave one answer."""
+    parts = [part for part in parts if scene.has_name[part.files[part.own]].any()]
+    if not parts:
+        return {}
     heads = _read_heads(scene, parts)
     named = [name.name if name else None for name in scene.names]
     endings, called = np.unique([name_class_of(name) for name in named], return_inverse=True)
@@ -148,6 +151,7 @@ def _match_by_order(
         endings.tolist(), np.array([like for like, _ in heads.values()], np.int64)
     )
     asked = [_PartOfDisk(scene, part, heads, called + 1, fits) for part in parts]
+    asked = [one for one in asked if one.can_match]
     answers = posterior_pairs([one.problem for one in asked], progress)
     mixed = _ambiguous_creation_order(scene.blocks, scene.table)
     found: dict[int, Match] = {}
@@ -198,18 +202,24 @@ class _PartOfDisk:
         liking = np.array([heads[at][0] for at in contents.tolist()])
         spoken = mentions.likelihood_ratios()
         files = FileStates(
-            name_class[some], scene.absence_probability(some, len(contents)), scene.folder[some]
+            name_class[some], scene.absence_probability(some, part.unclaimed), scene.folder[some]
         )
-        named = np.array([name is not None for name in names])
+        named = scene.has_name[some]
         self._evidence = _PairEvidence(named, fits[files.name_class], liking, spoken)
-        joint, strange = JointProblem(scene, some, contents), 1 - len(some) / len(contents)
-        self._joint = joint if strange > MAX_IMBALANCE and joint.is_small_enough else None
+        strange = part.unclaimed
+        joint = JointProblem(scene, some, contents) if strange > MAX_IMBALANCE else None
+        self._joint = joint if joint and joint.is_small_enough else None
         if self._joint:
             every = self._joint.with_known_runs(files, liking, spoken, strange)
             self.problem = MatchingInput(*every, fits)
         else:
-            lying = observations_of(scene, some, contents, liking)
+            lying = observations_of(scene, part, liking)
             self.problem = MatchingInput(lying, files, spoken, fits)
+
+    @property
+    def can_match(self) -> bool:
+        """Whether `accept` can take any pair at all, whatever the answer is."""
+        return self._evidence.allows_any(self._part.own)
 
     def accept(self, aligned: Posteriors, mixed: Bools) -> dict[int, Match]:
         """The pairs that are sure.
@@ -223,20 +233,19 @@ class _PartOfDisk:
         if self._joint:
             held = self._joint.has_known_neighbours(aligned)
             aligned = self._joint.restrict(aligned)
-        left_over = 1 - len(part.files) / len(part.contents)
         rows = scene.rows[part.contents]
         large = (
             scene.contents.end_block[rows] - scene.contents.first_block[rows]
             > STREAM_REQUEST_BLOCKS
         )
         found = {}
-        in_ruins = left_over < -MAX_IMBALANCE
+        in_ruins = part.unclaimed < -MAX_IMBALANCE
         for at in _certain_pairs(aligned, in_ruins, held, self._evidence).tolist():
             content, file = int(aligned.observation[at]), int(aligned.state[at])
             fit, mention = self._evidence.for_pair(content, file)
             odd = not (self._evidence.named[file] and part.own[file])  # order alone errs too often
             odd |= mixed[part.files[file]] and mention < STRONG_MENTION
-            if left_over > MAX_IMBALANCE and mention <= 1:
+            if part.unclaimed > MAX_IMBALANCE and mention <= 1:
                 odd |= large[content] or fit <= 1
             if not odd and not self._evidence.contradicts(content, file):
                 found[int(scene.places[part.files[file]])] = Match(
@@ -278,6 +287,18 @@ class _PairEvidence:
             if at < len(files) and files[at] == file:
                 mention = float(likelier[at])
         return float(self.fits[file, self.like[content]]), mention
+
+    def allows_any(self, asked: Bools) -> bool:
+        """Whether a named file of those asked for has a content that does not contradict it.
+
+        Args:
+            asked: bool per file.
+        """
+        rows = np.flatnonzero(self.named & asked)
+        if (self.fits[rows][:, np.unique(self.like)] > MIN_TYPE_RATIO).any():
+            return True
+        spoken = [files[likelier > 1] for files, likelier in self.spoken.values()]
+        return bool(spoken) and bool(np.isin(np.concatenate(spoken), rows).any())
 
     def contradicts(self, content: int, file: int) -> bool:
         """Whether the type, or a name in this content or in another one, speaks for other pairs."""

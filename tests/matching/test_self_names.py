@@ -53,6 +53,14 @@ def test_a_compiled_module_names_its_source_and_the_version_of_python(tmp_path: 
     assert compiled.name.encode() in find_names_in(compiled.read_bytes(), frozenset()).name
 
 
+def test_words_are_found_whole_bare_and_in_parts() -> None:
+    text = b"See (Report-2024.final.txt), --quiet_mode-- a.b my-old.plans x%s ab " % (b"y" * 80)
+    wanted = [b"report-2024.final.txt", b"report", b"final", b"2024.final.txt", b"quiet_mode"]
+    wanted += [b"see", b"plans"]
+    others = [b"txt", b"2024", b"ab", b"a", b"quiet", b"old.plans.x", b"x" + b"y" * 80, b"old"]
+    assert find_names_in(text, frozenset(wanted + others)).words == frozenset(wanted)
+
+
 def test_a_word_that_names_a_file_is_worth_a_little_and_a_usual_one_nothing() -> None:
     mentions = MentionIndex([(b"helpers.py", b""), (b"words", b""), None])
     for one in OTHERS:
