@@ -23,6 +23,7 @@ SEEN = 0.7  # of the files that are opened: somebody asks for their times
 ALIGNED = 4096  # bytes that a write past the page cache is a multiple of
 PAUSE = 0.01  # seconds; the kernel's clock ticks at least once in it
 HOUR = 3600 * 10**9
+A_WHILE = (61, 3600)  # seconds; by then the kernel has written and committed everything
 
 
 class Acts:
@@ -55,6 +56,7 @@ class Acts:
             (self.write_mapped, 3 * plain), (self.allocate, 3 * extents),
             (self.punch, 3 * extents), (self.shift, 2 * extents),
             (self.write_past_cache, 2 * plain), (self.pass_by, 2 * plain),
+            (self.let_time_pass, 4 * machine.owns_clock()),
         ]  # fmt: skip
 
     def create_many(self) -> None:
@@ -441,6 +443,11 @@ class Acts:
     def sync(self) -> None:
         """Everything goes to the disk."""
         machine.sync(self.root)
+
+    def let_time_pass(self) -> None:
+        """Minutes go by, in a kernel that owns its clock."""
+        machine.sync(self.root)
+        machine.move_clock(self.chance.uniform(*A_WHILE))
 
     def commit(self) -> None:
         """The transaction ends; other files' data stays where it is."""

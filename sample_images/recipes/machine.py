@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +62,16 @@ def missing_for_kernel() -> str:
         return "needs loop devices"
     tools = [tool for tool in ("losetup", "mke2fs") if not shutil.which(tool, path=SYSTEM_PATH)]
     return f"needs {' and '.join(tools)}" if tools else ""
+
+
+def owns_clock() -> bool:
+    """Whether this is a user-mode kernel, whose clock is nobody else's."""
+    return "User Mode Linux" in Path("/proc/cpuinfo").read_text(errors="replace")
+
+
+def move_clock(seconds: float) -> None:
+    """Set the clock forward, in a kernel that owns it."""
+    time.clock_settime_ns(time.CLOCK_REALTIME, time.time_ns() + int(seconds * 10**9))
 
 
 def make_file_system(image: Path, size: int, options: tuple[str, ...]) -> None:

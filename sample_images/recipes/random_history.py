@@ -38,6 +38,7 @@ CALM = 0.4  # of the histories: every mount ends with an unmount
 CALM_AT_LAST = 0.8  # of their last mounts are quiet ones
 QUIET, QUIET_AT_LAST = 0.2, 0.6  # of the mounts after the first: files go, none is written
 BREAK_EVERY = 130  # operations between two mounts, on average
+UNTIL_MOUNTED = (1, 200_000)  # seconds between two mounts, in a kernel that owns its clock
 
 PAGE = """# How often a grade is right
 
@@ -164,6 +165,8 @@ class _Teller:
             self._replay()
         if not last and self.layout.new_log and self.chance.random() < 0.25:
             self.chance.choice((self._make_new_log, self._count_anew))()
+        if machine.owns_clock():
+            machine.move_clock(self.chance.uniform(*UNTIL_MOUNTED))
 
     def _replay(self) -> None:
         """A mount without any act; e2fsck where the kernel refuses its own fast commits."""
