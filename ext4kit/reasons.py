@@ -140,6 +140,11 @@ DATA_NEVER_FLUSHED = Reason(
     "data-never-flushed",
     "The file was deleted before the evidence shows any of its data written to disk.",
 )
+WRITE_WITHOUT_DATA = Reason(
+    "write-without-data",
+    "The file is empty, but its times record a write or were set; data that the kernel could not"
+    " write to the disk leaves the same record.",
+)
 INLINE_DATA_MOVED = Reason(
     "inline-data-moved",
     "The file was rewritten just before its deletion; data outside the inode may be missing.",

@@ -67,6 +67,7 @@ def run_checks(
     from_log = (copies > 0) & (copies >= _written_blocks(found, runs))
     files = is_sized_file(history, found)
     unflushed_start = writes.may_not_be_flushed(row, writes.rewritten_before_first_state[row])
+    unwritten = writes.awaits_writeback[row] & files
     moved = _inline(history, found) & recent & ~writes.written_once[row]
     kept = kept_by_later_version(history, found, runs, uses) & ~from_log
     conflict = journal_disk_conflict(history, found, journaled, reuse) & (recent | outdated)
@@ -87,7 +88,7 @@ def run_checks(
         (journal_copy_outdated(history, found, journaled), reasons.JOURNAL_COPY_OUTDATED),
         (conflict, reasons.JOURNAL_DISK_CONFLICT),
         (incomplete, reasons.JOURNAL_DATA_INCOMPLETE),
-        (writes.awaits_writeback[row] & recent & files, reasons.DATA_NEVER_FLUSHED),
+        (unwritten & recent, reasons.DATA_NEVER_FLUSHED),
         (moved, reasons.INLINE_DATA_MOVED),
         (changed_after_last_state(history, found), reasons.CHANGED_AFTER_LAST_STATE),
         (writeback_in_progress(history, found, runs, recent), reasons.WRITEBACK_IN_PROGRESS),
@@ -100,6 +101,7 @@ def run_checks(
         (gap, reasons.JOURNAL_GAP_AFTER_COPIES),
         (later_fast_commit(history, found), reasons.LATER_FAST_COMMIT),
         (in_place, reasons.IN_PLACE_WRITE_NOT_FLUSHED),
+        (unwritten & ~recent, reasons.WRITE_WITHOUT_DATA),
         (unflushed_start & from_disk, reasons.EARLY_REWRITE_NOT_FLUSHED),
         (may_have_newer_copies(history, found, journaled), reasons.JOURNAL_UNREADABLE),
         *find_unrecorded(history, found, writes, from_disk),

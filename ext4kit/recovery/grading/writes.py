@@ -188,7 +188,7 @@ class WriteHistory:
 
     @cached_property
     def awaits_writeback(self) -> Bools:
-        """It is empty, and was written to: the bytes wait for writeback (bool)."""
+        """It is empty, and was written to: the bytes wait for writeback, or are lost (bool)."""
         table, row = self.states.table, self.last_write_row
         empty = (table.size == 0) & (table.size[row] == 0) & (table.blocks == 0)
         written = (table.mtime[row] > table.crtime[row]) & (table.mtime[row] <= table.ctime[row])
