@@ -266,6 +266,13 @@ class PathHistory:
         at, position = expand(count[few])
         return child[first[few][at] + position], following[rows[few]][at]
 
+    def last_parent(self, directory: int) -> int:
+        """Inode number of the last known parent of a directory (as in `directory_path`), or 0."""
+        if directory < 0 or self.history.is_allocated[directory]:
+            return self.live.parent_and_name(self._inode_of(directory))[0]
+        row = int(self.last_name_rows(np.array([directory]))[0])
+        return 0 if row == NO_ROW else self._inode_of(int(self.names.table.directory[row]))
+
     def _directory_removed(self, directories: Int64s) -> Int64s:
         """Tid at which the last name of each directory was removed; TID_ON_DISK if unknown."""
         rows = self.last_name_rows(np.maximum(directories, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
 import numpy as np
@@ -87,12 +87,15 @@ def name_candidates(
     table = paths.names.table
     columns = named.tolist(), name_row.tolist(), table.last_seen[name_row].tolist(), stood
     for candidate, row, seen, place in zip(*columns, strict=True):
-        name, below = table.name[row], None
-        if place is None:
-            other = found_paths.name_of(int(instances[candidate]))
-            below = other.partial_path if other and other.name == name else None
-        path, ground = (place.path, place.ground) if place else (None, None)
-        names[candidate] = KnownName(name, path, below, source(seen), ground)
+        name, source_text = table.name[row], source(seen)
+        if place is not None:
+            names[candidate] = KnownName(name, place.path, None, source_text, place.ground)
+            continue
+        instance = int(instances[candidate])
+        other = found_paths.name_of(instance)
+        if other is None or other.name != name:
+            other = found_paths.name_below(int(table.directory[row]), instance, name)
+        names[candidate] = replace(other or KnownName(name, None, None, ""), source=source_text)
     return CandidateNames(names, rows, paths, found_paths.unattributed)
 
 
@@ -165,12 +168,27 @@ class FoundEntryPaths:
             return KnownName(parts[0], folder.path + b"/" + tail, None, source, ground)
         return KnownName(parts[0], None, self._top[last] + b"/" + tail, source)
 
+    def name_below(self, directory: int, instance: int, name: bytes) -> KnownName | None:
+        """A name in a directory (as in `directory_path`) that only a found entry names."""
+        above = self.name_of(directory)
+        if above is None or not self._deleted_soon(directory, instance):
+            return None
+        path, partial_path = (
+            None if one is None else one + b"/" + name for one in (above.path, above.partial_path)
+        )
+        ground = None if path is None else Ground.PRESENT_PLACE
+        return KnownName(name, path, partial_path, above.source, ground)
+
     def _deleted_together(self, row: int, instance: int) -> bool:
         """Whether the directory of an entry was deleted soon after the named file."""
-        above = self._above[row]
-        if self._linked[row] or above < 0:
+        return not self._linked[row] and self._deleted_soon(self._above[row], instance)
+
+    def _deleted_soon(self, directory: int, instance: int) -> bool:
+        """Whether a directory was deleted, and soon after an instance."""
+        if directory < 0 or self._history.is_allocated[directory]:
             return False
-        return int(self._last_ctime[above]) - int(self._last_ctime[instance]) < SAME_DELETION_WINDOW
+        later = int(self._last_ctime[directory]) - int(self._last_ctime[instance])
+        return later < SAME_DELETION_WINDOW
 
     @cached_property
     def _last_ctime(self) -> Int64s:
@@ -180,15 +198,15 @@ class FoundEntryPaths:
     def _known_place(self, row: int, instance: int) -> DirectoryPlace | None:
         """Path of an entry's directory at the deletion of the file or the time of the copy.
 
-        Without a record of that time, the present path of a linked directory.
+        Without a record of that time, the present path of the directory, or that of its deletion.
         """
         place, above = self._place_then(row, instance), self._above[row]
-        if place is None and self._linked[row]:
-            parent, _ = self._paths.live.parent_and_name(self._number[row])
-            if self._parent[row] not in (0, parent):
-                return None
+        if place is None and (self._linked[row] or above >= 0):
             folder = above if above >= 0 else -self._number[row]
-            return self._paths.directory_place(folder, int(self._last_ctime[instance]))
+            if self._parent[row] not in (0, self._paths.last_parent(folder)):
+                return None
+            time, tid = int(self._last_ctime[instance]), max(self._order[row], TID_BEFORE_LOG)
+            return self._paths.directory_place(folder, time, tid)
         return place
 
     def _place_then(self, row: int, instance: int) -> DirectoryPlace | None:
