@@ -556,9 +556,7 @@ class History:
     ) -> tuple[Bytes2D, Bools]:
         """Tree blocks as of `at`; a block from the disk needs the checksum of its owner."""
         rows, at = rows[owner], at[owner]
-        copies = np.full(len(blocks), NO_ROW)
-        if self.copies is not None:
-            copies = self.copies.newest_copies(blocks, at)
+        copies = self.tree_block_copies(rows, at, blocks)
         logged = copies >= 0
         data, readable = self.fetch_in_place(blocks, at)
         if logged.any():
@@ -579,6 +577,24 @@ class History:
                     for then in superblocks
                 )
         return data, readable
+
+    def tree_block_copies(self, rows: Int64s, at: Int64s, blocks: Int64s) -> Rows:
+        """Rows of `log.tags` with the tree block of each state; NO_ROW where the disk has it.
+
+        A copy from before lost transactions may be of another owner, or of an earlier map.
+
+        Args:
+            rows: rows of `states`.
+            at: last valid tid of each.
+            blocks: a tree block of each.
+        """
+        if self.copies is None or not len(blocks):
+            return np.full(len(blocks), NO_ROW)
+        assert self.log is not None
+        copies = self.copies.newest_copies(blocks, at)
+        copied = self.log.tags.order[copies] if len(self.log.tags.order) else copies
+        outdated = self.gaps.any_lost_between(copied, self.states.tid[rows])
+        return np.where(outdated, NO_ROW, copies)
 
     def fetch_in_place(self, blocks: Int64s, at: Int64s) -> tuple[Bytes2D, Bools]:
         """As `fs.fetch`, with fast commits applied as of the tids `at`."""

@@ -258,7 +258,8 @@ def find_damaged(log: Log) -> Int64s:
     """Tids (int64, ascending) of transactions with unreadable or damaged blocks.
 
     A transaction that was in an unreadable part of the log may be included. One that an unclean
-    shutdown left without its commit block is not, if all of its blocks are readable.
+    shutdown left without its commit block is not, if all of its blocks are readable. One that a
+    restarted log has overwritten in part is, except the oldest one.
     """
     tags, headers, known = log.tags, log.headers, log.transactions
     newest = np.full(log.ring.end, np.iinfo(np.int64).min)  # last tid in each log block
@@ -272,7 +273,12 @@ def find_damaged(log: Log) -> Int64s:
     changed &= known.checksum[row] == 1
     bad = (newest[tags.position] == tags.order) & (unread | changed)
     ended = known.order <= known.order[known.committed].max(initial=-1)
-    parts = [tags.order[bad], known.order[ended & (known.checksum == 0)], *_around_unreadable(log)]
+    overwritten = ended & ~known.committed & (np.cumsum(known.committed) > 0)
+    behind = log.ring.wrap(known.start + known.blocks + known.descriptors + known.revoke_blocks)
+    cut = newest[behind] > known.order  # where its commit block was, or another descriptor
+    cut[row[newest[tags.position] > tags.order]] = True
+    parts = [tags.order[bad], known.order[(ended & (known.checksum == 0)) | (overwritten & cut)]]
+    parts += _around_unreadable(log)
     return np.unique(np.concatenate(parts))
 
 

@@ -120,10 +120,8 @@ def _tree_block_reused(
     row, states = candidates.state_row, history.states
     by_extents = (states.table.flags[row] & int(InodeFlags.EXTENTS)) != 0
     proven = by_extents & history.fs.superblock.has_metadata_checksums
-    logged = np.zeros(len(block), bool)
-    if history.copies is not None and len(block):
-        at = history.last_valid_tid(row)[owner]
-        logged = history.copies.newest_copies(block, at) >= 0
+    at = history.last_valid_tid(row)[owner]
+    logged = history.tree_block_copies(row[owner], at, block) >= 0
     kept = ~proven[owner] & ~logged
     owner, block = owner[kept], block[kept]
     nodes = Runs.single(owner, np.zeros_like(block), block)

@@ -92,12 +92,11 @@ class Proofs:
         offset[view.changed.rows_of(blocks) >= 0] = NO_ROW
         return offset, tid
 
-    def _as_of(self, blocks: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
-        """(byte, stored tid) of blocks as of tids: the newest copy by then, else as now."""
+    def _in_copies(self, blocks: Int64s, copies: Rows) -> tuple[Int64s, Int64s]:
+        """(byte, stored tid) of blocks in journal copies (rows of `log.tags`), else as now."""
         offset, tid = self._now(blocks)
-        if self._journal_copies is not None:
-            copies = self._journal_copies.newest_copies(blocks, at)
-            logged = copies >= 0
+        logged = copies >= 0
+        if logged.any():
             offset[logged], tid[logged] = self._of_copies(copies[logged])
         return offset, tid
 
@@ -159,7 +158,10 @@ class Proofs:
         states, row = self._history.states, self._found.state_row
         order = states.tid[row]
         blocks, at = self._table_blocks, np.where(order < TID_PRE_FAST_COMMIT, order, TID_NONE)
-        _, first = self._as_of(blocks, at)
+        copies = np.full(len(blocks), NO_ROW)
+        if self._journal_copies is not None:
+            copies = self._journal_copies.newest_copies(blocks, at)
+        _, first = self._in_copies(blocks, copies)
         last = first
         if self._journal_copies is not None:
             until = self._history.last_valid_tid(row)
@@ -203,8 +205,10 @@ class Proofs:
     def _nodes(self) -> list[Place]:
         """The tree blocks of all candidates, grouped by candidate."""
         owner, block = (column[self._node_order] for column in self._found.tree_blocks)
-        at = self._history.last_valid_tid(self._found.state_row)[owner]
-        return _blocks(block, *self._as_of(block, at))
+        row = self._found.state_row[owner]
+        at = self._history.last_valid_tid(row)
+        copies = self._history.tree_block_copies(row, at, block)
+        return _blocks(block, *self._in_copies(block, copies))
 
     @cached_property
     def _are_directories(self) -> Bools:

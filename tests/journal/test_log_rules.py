@@ -372,3 +372,31 @@ def test_inode_versions_are_the_distinct_states_of_each_slot(chunk: int) -> None
         (5, 3, 7),
         (7, 4, 3),
     ]  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize("overwritten", [True, False])
+def test_a_transaction_that_a_restarted_log_overwrote_in_part_is_damaged(
+    checksums: bool, overwritten: bool
+) -> None:
+    writer = LogWriter(32, checksums=checksums)
+    writer.head = 20
+    for sequence in (5, 6):
+        writer.transaction(sequence, (50, b"%d" % sequence))
+    writer.transaction(7, *((block, b"%03d" % block) for block in range(20, 26)))
+    writer.transaction(8, (50, b"8"))
+    assert writer.log(9).damaged_orders.tolist() == []
+    if overwritten:  # as kernels before 6.4 do at each mount
+        writer.head = 1
+        writer.transaction(10, (51, b"10"))
+    assert writer.log(11).damaged_orders.tolist() == [7] * overwritten
+
+
+@BOTH
+def test_a_transaction_that_a_power_cut_ended_is_not_damaged(checksums: bool) -> None:
+    writer = LogWriter(32, checksums=checksums)
+    writer.transaction(5, (50, b"5"))
+    writer.descriptor(6, [(51, b"6")])
+    writer.head += 1  # it has no commit block
+    writer.transaction(7, (52, b"7"))
+    assert writer.log(8).damaged_orders.tolist() == []
