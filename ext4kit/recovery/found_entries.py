@@ -18,6 +18,7 @@ from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.first_instances import creation_times
+from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
 from ext4kit.parsers.directory import MODES, Names, parse_entries
 from ext4kit.unallocated.metadata import DIRECTORY, MetadataBlocks, read_metadata_blocks
@@ -156,8 +157,11 @@ def _possible_instances(
     fits = (kind == 0) | (kind == instances.kind[instance])
     fits &= (instances.created[instance] <= end) & (instances.freed[instance] >= begin)
     fits &= (known | (replaced == _FOREVER))[entry]
-    fits &= ~_created_after_copy(history, instance, found.tid[entry])
-    fits &= ~(ended_by(history)[instance] < found.tid[entry])
+    excluded = _created_after_copy(history, instance, found.tid[entry])
+    excluded |= ended_by(history)[instance] < found.tid[entry]
+    if history.gaps.restarted_at != NO_RESTART:  # then tids do not tell which one is meant
+        excluded |= np.isin(entry, entry[fits & excluded])
+    fits &= ~excluded
     return entry[fits], instance[fits]
 
 

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ext4kit.history import History
+from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.paths import PathHistory
 from ext4kit.history.places import FOREVER, Ground
 from ext4kit.parsers.directory import Names
-from ext4kit.recovery.found_entries import FoundEntries, ended_by, find_directory_entries
+from ext4kit.recovery.found_entries import (
+    FoundEntries,
+    assign_entries,
+    ended_by,
+    find_directory_entries,
+)
 from ext4kit.recovery.names import FoundEntryPaths, KnownName
 from ext4kit.recovery.provenance import FREED_BLOCK
+from ext4kit.units import NANOSECONDS as SECOND
 from sample_images.recipes.syscalls import generation
 from sample_images.recipes.truth import FileTruth
-from tests.recovery.made_history import past_of, state
+from tests.recovery.made_history import NO_BREAKS, past_of, state
 from tests.recovery.sources.conftest import Scenes, Seen
 from tests.recovery.test_traps import Disk, remove
 from tests.writing_kernel import HERE
@@ -167,3 +177,26 @@ def test_an_entry_of_a_later_copy_means_no_instance_whose_number_was_used_again(
         state(life=3, order=9, undescribed=True),
     )
     assert ended_by(history).tolist() == [5, FOREVER, 7, FOREVER]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_where_the_journal_counted_anew_an_entry_of_a_copy_is_not_placed_by_its_transaction(
+    restarted: bool,
+) -> None:
+    """By the ids the first instance was gone by then, and the entry means the second one."""
+    history: Any = past_of(
+        state(life=0, order=2),
+        state(life=0, order=4, links_count=0, whole=False, dtime=2000, ctime=2000 * SECOND),
+        state(life=1, order=5, crtime=2000 * SECOND),
+        state(life=1, order=9, crtime=2000 * SECOND, links_count=0, whole=False, dtime=3000),
+    )
+    columns = ("mode", "crtime", "links_count", "generation")
+    now = SimpleNamespace(**{name: np.zeros(1, np.int64) for name in columns})
+    history.fs.inode_table = lambda numbers: now
+    history.number, history.generation = np.array([12, 12]), np.array([7, 8])
+    history.last_rows, history.is_allocated = np.array([1, 3]), np.zeros(2, bool)
+    history.gaps = replace(NO_BREAKS, restarted_at=6 if restarted else NO_RESTART)
+    history.times_of = lambda tids: 2500 * SECOND + 0 * tids
+    entry = replace(_entry(99, 1, 12), tid=np.array([7]))
+    instance, _ = assign_entries(history, entry)
+    assert instance.tolist() == ([] if restarted else [1])
