@@ -257,7 +257,9 @@ class PathHistory:
         child = np.flatnonzero((live.created > 0) & (live.parent != np.arange(len(live.number))))
         child = child[np.lexsort((live.created[child], live.parent[child]))]
         newest = AsOfIndex(live.parent[child], live.created[child])
-        last = newest.rows(parent[rows], states.table.ctime[rows])
+        ended = self.history.times_of(self.history.last_valid_tid(rows))
+        valid_at = np.where(ended == FOREVER, states.table.ctime[rows], ended)
+        last = newest.rows(parent[rows], np.maximum(valid_at, states.table.ctime[rows]))
         first = np.searchsorted(live.parent[child], parent[rows])
         count = np.where(last == NO_ROW, 0, last + 1 - first)
         few = np.flatnonzero(count > links[rows] - OWN_LINKS)
@@ -265,6 +267,11 @@ class PathHistory:
         following = np.where(goes_on, np.append(states.table.ctime[1:], FOREVER), FOREVER)
         at, position = expand(count[few])
         return child[first[few][at] + position], following[rows[few]][at]
+
+    def parent_at(self, directory: int, when: int) -> int:
+        """Inode number of the parent of a directory (as in `directory_path`) as of a tid, or 0."""
+        above = self._parent_of(directory, when)
+        return 0 if above is None else self._inode_of(above[0])
 
     def last_parent(self, directory: int) -> int:
         """Inode number of the last known parent of a directory (as in `directory_path`), or 0."""

@@ -122,7 +122,8 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
     count = np.bincount(entry, minlength=len(found))
     sole = (count[entry] == 1) & ~history.is_allocated[instance]
     entry, instance = entry[sole], instance[sole]
-    order = np.lexsort((-found.tid[entry], instance))
+    latest = np.where(found.tid < 0, _FOREVER, found.tid)[entry]  # the disk is the latest copy
+    order = np.lexsort((-latest, instance))
     entry, instance = entry[order], instance[order]
     first = starts_group(instance)
     several = np.flatnonzero(~first)

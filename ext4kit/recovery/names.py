@@ -171,7 +171,7 @@ class FoundEntryPaths:
     def name_below(self, directory: int, instance: int, name: bytes) -> KnownName | None:
         """A name in a directory (as in `directory_path`) that only a found entry names."""
         above = self.name_of(directory)
-        if above is None or not self._deleted_soon(directory, instance):
+        if above is None or not self._deleted_soon(directory, int(self._last_ctime[instance])):
             return None
         path, partial_path = (
             None if one is None else one + b"/" + name for one in (above.path, above.partial_path)
@@ -181,14 +181,24 @@ class FoundEntryPaths:
 
     def _deleted_together(self, row: int, instance: int) -> bool:
         """Whether the directory of an entry was deleted soon after the named file."""
-        return not self._linked[row] and self._deleted_soon(self._above[row], instance)
+        time = self._in_force_at(row, instance)
+        return not self._linked[row] and self._deleted_soon(self._above[row], time)
 
-    def _deleted_soon(self, directory: int, instance: int) -> bool:
-        """Whether a directory was deleted, and soon after an instance."""
+    def _deleted_soon(self, directory: int, time: int) -> bool:
+        """Whether a directory was deleted, and soon after a time (ns)."""
         if directory < 0 or self._history.is_allocated[directory]:
             return False
-        later = int(self._last_ctime[directory]) - int(self._last_ctime[instance])
-        return later < SAME_DELETION_WINDOW
+        return int(self._last_ctime[directory]) - time < SAME_DELETION_WINDOW
+
+    def _in_force_at(self, row: int, instance: int) -> int:
+        """Latest time (ns) at which an instance certainly had the name of an entry.
+
+        Its deletion; of a journal copy its commit, as the name may have been another one since.
+        """
+        time = int(self._last_ctime[instance])
+        if self._order[row] < 0:
+            return time
+        return min(time, int(self._history.times_of(np.array([self._order[row]]))[0]))
 
     @cached_property
     def _last_ctime(self) -> Int64s:
@@ -205,7 +215,7 @@ class FoundEntryPaths:
             folder = above if above >= 0 else -self._number[row]
             if self._parent[row] not in (0, self._paths.last_parent(folder)):
                 return None
-            time, tid = int(self._last_ctime[instance]), max(self._order[row], TID_BEFORE_LOG)
+            time, tid = self._in_force_at(row, instance), max(self._order[row], TID_BEFORE_LOG)
             return self._paths.directory_place(folder, time, tid)
         return place
 
@@ -227,6 +237,12 @@ class FoundEntryPaths:
             when = self._paths.tid_before(int(self._last_ctime[instance]))
             if when == TID_BEFORE_LOG and not self._deleted_together(row, instance):
                 return None
-        path = self._paths.directory_path(above if above >= 0 else -number, when)
+        folder = above if above >= 0 else -number
+        if self._order[row] >= 0 and self._parent[row] not in (
+            0,
+            self._paths.parent_at(folder, when),
+        ):
+            return None
+        path = self._paths.directory_path(folder, when)
         ground = Ground.PRESENT_PLACE if when == TID_BEFORE_LOG else Ground.JOURNAL
         return None if path is None else DirectoryPlace(path, ground)
