@@ -12,7 +12,6 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import CONTEXT, Command, CommonOptions, Session, opened, shared
@@ -98,10 +97,7 @@ def command(
     """
     targets = [each for name in _HELP if (each := given[name.replace("-", "_")])]
     _check(targets, options.json or custody.verify_evidence)
-    with opened(options) as session:
-        for target in targets:
-            if target.path is not None:
-                check_new_file(target.path, session)
+    with opened(options, files=[each.path for each in targets if each.path]) as session:
         parts = {"deleted"} if options.lost else set(PARTS) - set(left_out)
         with keeping(custody, session, None) as case:
             subject = Subject(

@@ -10,7 +10,6 @@ import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, live_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, output_option, shared, show
@@ -55,8 +54,8 @@ def command(
     OUT/manifest.jsonl         one record per entry, with SHA-256
     OUT/case.json              actions, times and evidence
     """  # noqa: D301 -- click reads the backspace
-    with opened(options) as session:
-        evidence = check_output(out, session)
+    with opened(options, folder=out) as session:
+        evidence = session.evidence_files
         names = [os.fsencode(one) for one in targets]
         with keeping(custody, session, out) as case:
             with progress(options.quiet, "extracting") as tell:

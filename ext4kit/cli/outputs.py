@@ -1,60 +1,72 @@
-"""Checks of an output folder before any work is done."""
+"""Checks of output folders and files before the evidence is read."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ext4kit.cli.session import Session
 from ext4kit.errors import OutputError, RequestError
 
 _BLOCK_DEVICES = Path("/sys/dev/block")
 
 
-def check_output(out: Path, session: Session) -> tuple[Path, ...]:
-    """Reject a folder that is not empty or that would be written to the evidence.
+def check_places(folder: Path | None, files: Iterable[Path]) -> None:
+    """Reject outputs that cannot be new: nothing of the evidence is needed to tell.
 
-    Returns:
-        The files of the evidence, including the external journal's, for the writer.
-
-    Raises:
-        RequestError: not empty, not a folder, or part of the evidence.
-        OutputError: it cannot be read.
-    """
-    files = session.evidence_files
-    try:
-        if out.exists() and not out.is_dir():
-            raise RequestError(f"{out}: not a folder; choose a new or empty folder")
-        if out.exists() and any(out.iterdir()):
-            raise RequestError(f"{out}: not empty; choose a new or empty folder")
-        if _lies_on(out, files):
-            raise RequestError(f"{out}: is on the evidence itself; choose a folder elsewhere")
-    except OSError as error:
-        raise OutputError(f"{out}: {error.strerror}; choose another folder") from error
-    return files
-
-
-def check_new_file(path: Path, session: Session) -> tuple[Path, ...]:
-    """Reject a file that exists or that would be written to the evidence.
-
-    Returns:
-        The files of the evidence, including the external journal's, for the writer.
+    Args:
+        folder: the output folder of a command, created by it with its parents.
+        files: output files, created by it in folders that exist.
 
     Raises:
-        RequestError: `path` exists already, or its folder is part of the evidence.
-        OutputError: it cannot be read.
+        RequestError: a folder is not empty or not a folder, or a file exists.
+        OutputError: it cannot be written there.
     """
-    files = session.evidence_files
-    try:
-        if path.is_symlink() or path.exists():
-            raise RequestError(f"{path}: already exists; choose another name")
-        if _lies_on(path, files):
-            raise RequestError(f"{path}: is on the evidence itself; choose another folder")
-    except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}; choose another folder") from error
-    return files
+    for path in (*([folder] if folder else ()), *files):
+        try:
+            _check_place(path, path is folder)
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}; choose another place") from error
+
+
+def _check_place(path: Path, is_folder: bool) -> None:
+    if is_folder and path.exists():
+        if not path.is_dir():
+            raise RequestError(f"{path}: not a folder; choose a new or empty folder")
+        if any(path.iterdir()):
+            raise RequestError(f"{path}: not empty; choose a new or empty folder")
+    elif path.is_symlink() or path.exists():
+        raise RequestError(f"{path}: already exists; choose another name")
+    parent = _existing(path) if is_folder else path.absolute().parent
+    if parent.stat() and not parent.is_dir():
+        raise RequestError(f"{path}: {parent} is not a folder; choose another place")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{path}: {parent} cannot be written to; choose another place")
+
+
+def check_apart(outputs: Iterable[Path], evidence: tuple[Path, ...]) -> None:
+    """Reject outputs that would be written to the evidence.
+
+    Args:
+        outputs: folders or files.
+        evidence: all files that are read as evidence.
+
+    Raises:
+        RequestError: one is on the evidence.
+        OutputError: it cannot be examined.
+    """
+    for path in outputs:
+        try:
+            if _lies_on(path, evidence):
+                raise RequestError(f"{path}: is on the evidence itself; choose another folder")
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}; choose another folder") from error
+
+
+def _existing(path: Path) -> Path:
+    """A folder, or the nearest of its parents that exists."""
+    return next(each for each in (path, *path.absolute().parents) if each.exists())
 
 
 def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
@@ -64,8 +76,7 @@ def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
     """
     if not hasattr(os, "major"):
         return False
-    existing = next(path for path in (out, *out.absolute().parents) if path.exists())
-    device = existing.stat().st_dev
+    device = _existing(out).stat().st_dev
     evidence = {path.resolve() for path in files}
     numbers = {path.stat().st_rdev for path in files if stat.S_ISBLK(path.stat().st_mode)}
     start = _BLOCK_DEVICES / f"{os.major(device)}:{os.minor(device)}"

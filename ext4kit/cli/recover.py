@@ -9,7 +9,6 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.outputs import check_output
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
@@ -66,16 +65,15 @@ def command(
     """  # noqa: D301 -- click reads the backspace
     if out is None and not dry_run:
         raise RequestError("name an output folder with -o, or list the files with --dry-run")
-    with opened(options) as session:
+    with opened(options, folder=None if dry_run else out) as session:
         if out is None or dry_run:
             deleted = deleted_files(session, search, chosen.selection)
             show(options, deleted_records(deleted), dry_run_lines(deleted))
             return
-        evidence = check_output(out, session)
         with keeping(custody, session, out) as case:
             deleted = deleted_files(session, search, chosen.selection)
             with progress(options.quiet, "recovering") as tell:
-                salvage = recover(deleted, out, tell, evidence)
+                salvage = recover(deleted, out, tell, session.evidence_files)
             where = printable_text(str(out))
             case.counts = salvage_counts(salvage)
             show(options, [recovery_record(salvage, where)], recovery_lines(salvage, where))

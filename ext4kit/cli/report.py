@@ -12,7 +12,6 @@ import click
 from ext4kit import __version__
 from ext4kit.cli.finding import has_former, sources_option
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.recovery.search_sources import SearchSource
@@ -59,9 +58,7 @@ def command(
     be recovered, recent activity, the map of the disk, the state of file system and journal, and
     the evidence. Times are in UTC. Signs are no verdict; other commands show all details.
     """
-    with opened(options) as session:
-        if html is not None:
-            check_new_file(html, session)
+    with opened(options, files=(html,) if html else ()) as session:
         case = _case(session, TriageOptions(sources, not no_verify, rows=rows))
         _show(case, options, html)
         if html is not None:

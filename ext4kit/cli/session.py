@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.exits import INCOMPLETE, IncompleteError
+from ext4kit.cli.outputs import check_apart, check_places
 from ext4kit.cli.progress import progress
 from ext4kit.cli.values import moment
 from ext4kit.errors import (
@@ -95,8 +96,7 @@ class Session:
     @property
     def evidence_files(self) -> tuple[Path, ...]:
         """All files that are read as evidence, including an external journal's image."""
-        journal = self.options.journal
-        return (*self.image.evidence.files, *((journal,) if journal else ()))
+        return _evidence_files(self.image, self.options)
 
 
 def _negated(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
@@ -198,12 +198,21 @@ def show(options: CommonOptions, records: Iterable[Record], lines: Iterable[str]
 
 
 @contextmanager
-def opened(options: CommonOptions, replay: bool | None = None) -> Iterator[Session]:
+def opened(
+    options: CommonOptions,
+    replay: bool | None = None,
+    folder: Path | None = None,
+    files: Sequence[Path] = (),
+) -> Iterator[Session]:
     """Open the selected file system; report its problems at the end.
+
+    The outputs of the command are checked before anything is read.
 
     Args:
         options: the shared options.
         replay: overrides `options.replay`.
+        folder: the output folder.
+        files: the output files.
 
     Raises:
         click.exceptions.Exit: 1, if problems make the result incomplete.
@@ -213,7 +222,9 @@ def opened(options: CommonOptions, replay: bool | None = None) -> Iterator[Sessi
         raise RequestError("--as-of reads the state from the journal; omit --no-replay")
     if options.as_of is not None and options.lost:
         raise RequestError("--as-of cannot be combined with --lost: the journal is lost as well")
+    check_places(folder, files)
     with _image(options) as image, _journal_device(options) as device:
+        check_apart((*((folder,) if folder else ()), *files), _evidence_files(image, options))
         volume = _choose(image, options)
         replay = options.replay if replay is None else replay
         fs = _filesystem(image, volume, options, replay, device)
@@ -334,6 +345,10 @@ def _elsewhere(image: Image, options: CommonOptions) -> str:
     if not text and source.size > _HINT_BYTES:
         text = f"`ext4kit volumes {options.image} --scan` searches the whole image for superblocks"
     return text and f"; {text}"
+
+
+def _evidence_files(image: Image, options: CommonOptions) -> tuple[Path, ...]:
+    return (*image.evidence.files, *((options.journal,) if options.journal else ()))
 
 
 @contextmanager

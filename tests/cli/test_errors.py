@@ -135,7 +135,7 @@ def test_an_output_folder_that_cannot_be_used(
     (full / "there").touch()
     check(run(name, copy, *targets, "-o", full), 2, "not empty")
     check(run(name, copy, *targets, "-o", copy), 2, "folder")
-    check(run(name, copy, *targets, "-o", copy / "below"), 2, "evidence")
+    check(run(name, copy, *targets, "-o", copy / "below"), 2, "is not a folder")
     assert list(full.iterdir()) == [full / "there"]
 
 

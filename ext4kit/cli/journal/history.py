@@ -14,7 +14,6 @@ import numpy as np
 from ext4kit.as_of import AsOfFileSystem
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import opened_log
-from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.fields import json_name
@@ -94,7 +93,8 @@ def command(
         raise RequestError(
             "--raw needs --transaction and the reverse; --entries needs a TARGET alone"
         )
-    with opened(options) as session:
+    files = [Path(raw)] if raw and raw != "-" else []
+    with opened(options, files=files) as session:
         fs = session.fs
         now = fs.moment.present if isinstance(fs, AsOfFileSystem) else fs
         log = fs.moment.log if isinstance(fs, AsOfFileSystem) else opened_log(session)
@@ -102,7 +102,7 @@ def command(
             return
         history = _block(now, log, block) if target is None else _inode(session, now, log, target)
         if raw is not None:
-            _write_raw(session, history, transaction, raw)
+            _write_raw(history, transaction, raw)
             return
         _show(options, history)
         for each in _blocks(session, history) if entries else ():
@@ -152,7 +152,7 @@ def _blocks(session: Session, history: _History) -> list[int]:
     return blocks
 
 
-def _write_raw(session: Session, history: _History, transaction: int | None, raw: str) -> None:
+def _write_raw(history: _History, transaction: int | None, raw: str) -> None:
     versions = list(history.versions)
     found = [version for version in versions if version.transaction == transaction]
     if not found:
@@ -166,7 +166,6 @@ def _write_raw(session: Session, history: _History, transaction: int | None, raw
         sys.stdout.buffer.flush()
         return
     path = Path(raw)
-    check_new_file(path, session)
     try:
         with path.open("xb") as file:
             file.write(data)

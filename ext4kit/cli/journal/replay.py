@@ -9,7 +9,6 @@ import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import opened_log
-from ext4kit.cli.outputs import check_new_file
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
 from ext4kit.errors import RequestError
@@ -46,10 +45,8 @@ def command(options: CommonOptions, copy: Path | None, journal_copy: Path | None
     """
     if journal_copy and not (copy and options.journal):
         raise RequestError("--journal-copy requires -o and --journal")
-    with opened(options, replay=False) as session:
-        targets = [path for path in (copy, journal_copy) if path]
-        for path in targets:
-            check_new_file(path, session)
+    outputs = [path for path in (copy, journal_copy) if path]
+    with opened(options, replay=False, files=outputs) as session:
         log = opened_log(session)
         if log is None:
             return
@@ -74,7 +71,7 @@ def _write(
 ) -> None:
     options = session.options
     with progress(options.quiet, "copying") as tell:
-        written = write_copy(path, source, changes, check_new_file(path, session), tell)
+        written = write_copy(path, source, changes, session.evidence_files, tell)
     for offset, length, reason in written.lost:
         where = f"bytes {offset:,} to {offset + length:,}"
         session.image.problems.add(where, f"zeros in the copy: {reason}")
