@@ -3,15 +3,19 @@
 With delayed allocation the kernel allocates the blocks of a file, and then sets its size, up to
 half a minute after the write. After an unclean shutdown in between, the name and times exist and
 the size is 0. Source: kernel Documentation/admin-guide/ext4.rst, delayed allocation.
+
+Lock files and files of process ids are left out: they look alike when they are opened again for
+writing, and their content would tell nothing.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.types import Bools, Int64s, UInt32s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.journal_gaps import find_journal_gaps
 from ext4kit.journal import Log
@@ -23,6 +27,10 @@ from ext4kit.units import NANOSECONDS
 
 WRITEBACK = 45 * NANOSECONDS  # dirty pages are written after 30 s, by a thread that runs every 5 s
 SLACK = 1 * NANOSECONDS
+_LOCK = re.compile(
+    rb"(.*/)?((.*[._-])?(lock|lck|lk|pid)|lockfile|\.~lock\..*#)|/(var/)?(run|lock)/.*",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +59,25 @@ def find_zero_length_files(
         return 0, ()
     events = timeline.events
     emptied = (events.kind == CODE[EventKind.TRUNCATED]) & (events.new == 0)
-    cut = np.unique(events.number[emptied])
+    cut = np.unique(_instances(events.number[emptied], events.generation[emptied]))
     none = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
     found = [none, *(_select(table, stops, cut) for table in fs.inode_batches())]
     columns = [np.concatenate(each) for each in zip(*found, strict=True)]
-    order = np.argsort(-columns[1], kind="stable")[:most]
+    order = np.argsort(-columns[1], kind="stable")
     number, written, stopped, made = (column[order].tolist() for column in columns)
     names: dict[int, bytes] = {}  # a path of each inode that has one
     if number:
         tree = fs.tree()
         rows = np.flatnonzero(np.isin(tree.inode, number))
         names = dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))
-    victims = zip(map(names.get, number), number, written, stopped, made, strict=True)
-    return len(columns[0]), tuple(ZeroLengthFile(*values) for values in victims)
+    files = zip(map(names.get, number), number, written, stopped, made, strict=True)
+    victims = [ZeroLengthFile(*row) for row in files if not _LOCK.fullmatch(row[0] or b"")]
+    return len(victims), tuple(victims[:most])
+
+
+def _instances(number: Int64s | UInt32s, generation: Int64s | UInt32s) -> Int64s:
+    """Inode number and generation as one integer."""
+    return number.astype(np.int64) << 32 | generation.astype(np.int64)
 
 
 def _crash_times(log: Log | None, standing: JournalState) -> Int64s:
@@ -83,13 +97,16 @@ def _select(table: InodeTable, stops: Int64s, cut: Int64s) -> tuple[Int64s, Int6
     """(number, mtime, crash time, True where it was new) of such files in a part of the table.
 
     A file that is created empty has equal times in all fields. `touch` sets two fields alike. A
-    write gives a later mtime. An old file must have been truncated.
+    write gives a later mtime, a truncation too. An old file must have been truncated, and not an
+    earlier file with its inode number.
     """
     empty = table.is_regular & (table.size == 0) & (table.links_count > 0)
     empty &= table.mtime == table.ctime
-    born = np.where(table.extra_isize >= 24, table.crtime, table.atime)
+    has_crtime = table.extra_isize >= 24
+    born = np.where(has_crtime, table.crtime, table.atime)
+    empty &= ~has_crtime | (table.mtime > born)
     made = (table.mtime > born) & (table.mtime > table.atime) & (table.mtime - born < WRITEBACK)
-    rows = np.flatnonzero(empty & (made | np.isin(table.number, cut)))
+    rows = np.flatnonzero(empty & (made | np.isin(_instances(table.number, table.generation), cut)))
     mtime = table.mtime[rows]
     place = np.searchsorted(stops, mtime - SLACK)
     stop = stops[np.minimum(place, len(stops) - 1)]

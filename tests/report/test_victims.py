@@ -31,7 +31,20 @@ def crashed(folder: Path, synced: bool) -> Path:
     with acting(image) as root:
         put(root / "old.conf", b"settings\n")
         put(root / "lock", b"")
+        emptied = put(root / "emptied.log")
         machine.sync(root)
+        machine.truncate(emptied, 0)
+        machine.sync(root)
+        number = emptied.stat().st_ino
+        emptied.unlink()
+        machine.sync(root)
+        (root / "reuses.txt").write_bytes(b"")
+        assert (root / "reuses.txt").stat().st_ino == number  # as the kernel allocates
+        for place, name in (("run", "daemon.pid"), ("spool", ".lock")):
+            (root / place).mkdir()
+            (root / place / name).write_bytes(b"")
+            time.sleep(0.05)
+            (root / place / name).write_bytes(b"")  # as a shell opens it each time
         handle = os.open(root / "notes.txt", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         time.sleep(0.05)  # the clock of inodes moves on in ticks
         os.write(handle, b"nobody synced this\n" * 400)
@@ -53,6 +66,14 @@ def test_content_that_never_came_to_the_disk_is_missed(tmp_path: Path) -> None:
     assert count == 1
     assert victims[0].was_new
     assert size_in(cut, "/notes.txt") == "0"
+
+
+def test_files_that_were_never_written_have_lost_nothing(tmp_path: Path) -> None:
+    """Locks, process ids, and an empty file with the inode number of a file that was emptied."""
+    cut = crashed(tmp_path, synced=False)
+    assert [victim.path for victim in summary_of(cut).victims[1]] == [b"/notes.txt"]
+    for path in ("/reuses.txt", "/run/daemon.pid", "/spool/.lock", "/empty.txt"):
+        assert size_in(cut, path) == "0"
 
 
 def test_what_was_synced_is_no_victim(tmp_path: Path) -> None:
