@@ -1,8 +1,9 @@
-"""Settings of the C library's allocator."""
+"""Settings of the C library's allocator and of Python's."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from contextlib import suppress
 
@@ -18,3 +19,11 @@ def use_one_arena() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc
             ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
+
+
+def look_for_no_cycles() -> None:
+    """Leave objects in cycles until the process ends.
+
+    With 20,000 deleted files the search for them takes up to an eighth of the time of report.
+    """
+    gc.disable()

@@ -8,35 +8,44 @@ import time
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from ext4kit import __version__
+from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import has_former, sources_option
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.memory import look_for_no_cycles
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
-from ext4kit.recovery.search_sources import SearchSource
+from ext4kit.errors import RequestError
+from ext4kit.output.case import Case
+from ext4kit.recovery.search_sources import JOURNAL_ONLY, SearchSource
 from ext4kit.report.records import write_records
 from ext4kit.report.triage import TriageReport
-from ext4kit.triage import TriageOptions, triage
+from ext4kit.triage import Triage, TriageOptions, triage
 
 _EXAMPLE = """\b
 Examples:
   ext4kit report disk.img
   ext4kit report disk.img --html report.html
-  ext4kit report disk.img --sources journal --no-verify
+  ext4kit report disk.img --quick
+  ext4kit report disk.E01 --html report.html --operator 'N. N.' --case-number 17 --verify-evidence
   ext4kit report disk.img --json > report.jsonl
 """
 
 
 @click.command("report", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
+@click.option(
+    "--quick", is_flag=True, help="Read the journal alone; do not check the structures. Seconds."
+)
 @sources_option
 @click.option("--no-verify", is_flag=True, help="Do not check the structures.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Also write the page as one HTML file that needs no network.",
+    help="Write one HTML file that needs no network, instead of the page in the terminal.",
 )
 @click.option(
     "--rows",
@@ -45,30 +54,60 @@ Examples:
     show_default=True,
     help="Rows of each table in the page and in JSON.",
 )
+@custody
 def command(
     options: CommonOptions,
+    quick: bool,
     sources: frozenset[SearchSource],
     no_verify: bool,
     html: Path | None,
     rows: int,
+    custody: Custody,
 ) -> None:
     """Summarise IMAGE for triage on one page.
 
     The page shows signs of tampering and intrusion with their reasons, deletions and how much can
     be recovered, recent activity, the map of the disk, the state of file system and journal, and
     the evidence. Times are in UTC. Signs are no verdict; other commands show all details.
+
+    The page says what was left out. It has the hashes that the evidence stores, and computed ones
+    with --verify-evidence.
     """
+    extent = _extent(quick, sources, not no_verify, rows)
+    look_for_no_cycles()
     with opened(options, files=(html,) if html else ()) as session:
-        case = _case(session, TriageOptions(sources, not no_verify, rows=rows))
+        case = _case(session, extent, custody)
         _show(case, options, html)
         if html is not None:
             _write(case, session, html)
 
 
-def _case(session: Session, extent: TriageOptions) -> TriageReport:
+def _extent(
+    quick: bool, sources: frozenset[SearchSource], checks: bool, rows: int
+) -> TriageOptions:
+    """What to collect.
+
+    Raises:
+        RequestError: --quick with sources.
+    """
+    if not quick:
+        return TriageOptions(sources, checks, rows=rows)
+    origin = click.get_current_context().get_parameter_source("sources")
+    if origin is not ParameterSource.DEFAULT:
+        raise RequestError("--quick reads the journal alone; give either --quick or --sources")
+    return TriageOptions(JOURNAL_ONLY, verify=False, names=False, rows=rows)
+
+
+def _case(session: Session, extent: TriageOptions, given: Custody) -> TriageReport:
     """Collect the facts."""
     quiet = session.options.quiet
-    summary = triage(session.fs, extent, lambda title: progress(quiet, title))
+    with keeping(given, session, None) as kept:
+        summary = triage(session.fs, extent, lambda title: progress(quiet, title))
+        was_another = has_former(session)
+    return _report(session, summary, kept, was_another)
+
+
+def _report(session: Session, summary: Triage, kept: Case, was_another: bool) -> TriageReport:
     problems = [problem for each in session.problems for problem in each]
     return TriageReport(
         evidence=session.image.evidence,
@@ -79,7 +118,10 @@ def _case(session: Session, extent: TriageOptions) -> TriageReport:
         command=shlex.join(["ext4kit", *sys.argv[1:]]),
         made=time.time_ns(),
         version=__version__,
-        was_another=has_former(session),
+        was_another=was_another,
+        operator=kept.operator,
+        case_number=kept.case_number,
+        check=kept.check,
     )
 
 

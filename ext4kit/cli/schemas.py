@@ -49,6 +49,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "replay": ("report.journal_replay:ReplayFacts",),
     "report": ("report.triage.records:ReportRecord",),
     "sighting": ("report.triage.records:SightingRecord",),
+    "sign": ("report.triage.records:IndicatorRecord",),
     "state": ("report.info:StateRecord",),
     "summary": (
         "report.deleted:DeletedSummary",
@@ -57,7 +58,6 @@ _KINDS = {  # module and name of each type, loaded on request
         "report.timeline:TimelineSummary",
     ),
     "superblock": ("report.superblock_facts:superblock_types",),
-    "suspicion": ("report.triage.records:SuspicionRecord",),
     "transaction": (
         "report.journal_list:TransactionRecord",
         "report.journal_list:TransactionFacts",

@@ -10,7 +10,7 @@ from ext4kit.triage.facts import (
     JournalState,
     MapCategory,
 )
-from ext4kit.triage.suspicions import RULES, Indicator, Rule, Sighting, Weight
+from ext4kit.triage.suspicions import RULES, Indicator, Rule, Sighting, StoryStep, Weight
 
 __all__ = [
     "RULES",
@@ -22,6 +22,7 @@ __all__ = [
     "JournalFacts",
     "Rule",
     "Sighting",
+    "StoryStep",
     "JournalState",
     "Triage",
     "Indicator",

@@ -47,4 +47,6 @@ def histogram(
     counts = np.bincount(key, minlength=len(names) * count).reshape(len(names), count)
     series = {name: tuple(row) for name, row in zip(names, counts.tolist(), strict=True)}
     start = first * width * NANOSECONDS
-    return Bins(start, width * NANOSECONDS, series, int((place < 0).sum()))
+    end = int(times[inside].max()) * NANOSECONDS
+    before, after = int((place < 0).sum()), int((place >= count).sum())
+    return Bins(start, width * NANOSECONDS, series, end, before, after)

@@ -38,6 +38,7 @@ class TriageOptions:
     Attributes:
         sources: search sources for deleted files.
         verify: also check all checksums and cross-references.
+        names: also count the removed entries that are no names of deleted files.
         first: files in the short lists: largest, latest.
         rows: rows per table: deleted files, events, sightings of a rule.
         cells: cells of the disk map.
@@ -45,6 +46,7 @@ class TriageOptions:
 
     sources: Set[SearchSource] = ALL_SOURCES
     verify: bool = True
+    names: bool = True
     first: int = 10
     rows: int = 1000
     cells: int = 960
@@ -89,13 +91,19 @@ def triage(
         step: called with a title before each long step; returns the progress callback of the step.
     """
     log = Log.open(fs)
-    with step("searching unallocated space") as show:
+    with step("finding deleted files") as show:
         deleted = find_deleted(fs, sources=extent.sources, progress=show)
     with step("reading the journal") as show:
         timeline = build_timeline(fs, show)
     with step("checking"):
         checked = verify(fs) if extent.verify else None
     journal = journal_facts(fs, log)
+    with step("looking for signs"):
+        signs = find_indicators(fs, deleted, timeline, extent.rows)
+        victims = find_zero_length_files(fs, log, journal.standing, timeline, extent.rows)
+    with step("counting"):
+        deletions = deletion_stats(deleted, extent.sources, extent.first, extent.rows, extent.names)
+        disk = disk_map(fs, log, deleted, extent.cells)
     return Triage(
         superblock=fs.superblock,
         free_blocks=int(fs.groups.free_blocks_count.sum()) * fs.superblock.cluster_ratio,
@@ -103,9 +111,9 @@ def triage(
         writer=find_writer(fs, log),
         health=checked,
         log=journal,
-        deletions=deletion_stats(deleted, extent.sources, extent.first, extent.rows),
+        deletions=deletions,
         activity=activity_stats(timeline, extent.rows),
-        disk=disk_map(fs, log, deleted, extent.cells),
-        suspicions=find_indicators(fs, deleted, timeline, extent.rows),
-        victims=find_zero_length_files(fs, log, journal.standing, timeline, extent.rows),
+        disk=disk,
+        suspicions=signs,
+        victims=victims,
     )

@@ -17,7 +17,11 @@ GRADES = tuple(Grade)
 
 
 def deletion_stats(
-    deleted: DeletedFiles, sources: Set[SearchSource], first: int, listed: int
+    deleted: DeletedFiles,
+    sources: Set[SearchSource],
+    first: int,
+    listed: int,
+    count_names: bool = True,
 ) -> DeletionStats:
     """Statistics of the deleted files; the first in each order, and the latest for a table."""
     files = deleted.files
@@ -27,7 +31,7 @@ def deletion_stats(
     latest = [files[row] for row in np.argsort(-times, kind="stable")[:listed].tolist()]
     largest = np.argsort(-size, kind="stable")[:first].tolist()
     grounds = Counter(file.path_ground for file in files if file.path is not None)
-    names = deleted.removed_names()
+    names = deleted.removed_names() if count_names else None
     counts = np.bincount(grade, minlength=len(GRADES)).tolist()
     return DeletionStats(
         total=len(files),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -61,13 +61,17 @@ class Bins:
     Attributes:
         start: of the first bin, ns; width: of each bin, ns.
         series: name and one count per bin.
+        end: the latest time that is counted, ns; in the last bin.
         before: number of times before the first bin, where only the end is shown.
+        after: number of times after the last bin, where they lie far off.
     """
 
     start: int
     width: int
     series: dict[str, tuple[int, ...]]
+    end: int
     before: int = 0
+    after: int = 0
 
     def __len__(self) -> int:
         return len(next(iter(self.series.values()), ()))
@@ -76,6 +80,19 @@ class Bins:
     def totals(self) -> tuple[int, ...]:
         """Counts per bin, all series together."""
         return tuple(map(sum, zip(*self.series.values(), strict=True)))
+
+    def merged(self, most: int) -> Bins:
+        """The same counts in at most `most` bins, each as wide as several; the last one is full."""
+        many = -(-len(self) // max(most, 1))
+        lack = -len(self) % many
+        series = {
+            name: tuple(
+                sum(counts[max(first, 0) : first + many]) for first in range(-lack, len(self), many)
+            )
+            for name, counts in self.series.items()
+        }
+        start, width = self.start - lack * self.width, self.width * many
+        return replace(self, start=start, width=width, series=series)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,13 @@ POLICY = re.compile(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>")
 INJECTED = "<script>document.title='ran'</script><img src=x onerror=\"document.title='ran'\">"
 MEASURE = """<script>document.title = [document.documentElement.scrollWidth, innerWidth,
 document.querySelectorAll('.listing tbody tr:not([hidden])').length].join(' ')</script>"""
+PAPER = """<script>
+dispatchEvent(new Event('beforeprint'));
+const listing = document.querySelector('.listing');
+const told = listing.querySelector('.printed').textContent;
+document.title = [document.querySelectorAll('details:not([open])').length,
+listing.querySelectorAll('tbody tr').length, told].join(' ')
+</script>"""
 SEARCH = """<script>
 const card = document.querySelector('.listing');
 card.querySelector('input').value = 'backups PARTIAL';
@@ -79,6 +86,19 @@ def test_nothing_hangs_over_the_edge(text: str, tmp_path: Path, width: int) -> N
     content, window, rows = map(int, title(dom).split())
     assert content <= window
     assert rows == 50  # two tables, 25 rows each until they are unfolded
+
+
+def test_paper_says_how_many_rows_it_lacks_and_has_all_that_is_folded(
+    text: str, tmp_path: Path
+) -> None:
+    bare = POLICY.sub("", text).replace("</body>", PAPER + "</body>")
+    dom, _ = opened(written(tmp_path / "p.html", bare), tmp_path / "profile")
+    folded, rows, told = title(dom).split(" ", 2)
+    assert int(folded) == 0
+    assert told == f"25 of {rows} rows are printed; the page on a screen can show and print all."
+    hidden = re.search(r"\.printed \{ display: none; \}", text)
+    shown = text.find(".printed { display: block; }")
+    assert hidden is not None and shown > text.find("@media print") > hidden.start()
 
 
 def test_tables_are_searched_and_sorted(text: str, tmp_path: Path) -> None:

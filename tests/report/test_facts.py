@@ -125,7 +125,7 @@ def test_json_has_a_record_a_subject(ext4kit: Cli, story: Path) -> None:
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     kinds = {record["record"] for record in records}
-    wanted = "evidence volume health log deletions activity suspicion sighting deleted event"
+    wanted = "evidence volume health log deletions activity sign sighting deleted event"
     assert {*wanted.split(), "file system", "disk map", "crash victim"} <= kinds
     victims = {record["path"] for record in records if record["record"] == "crash victim"}
     assert victims == {"/home/anna/Documents/incident-notes.odt", "/etc/nginx/blocked.conf"}

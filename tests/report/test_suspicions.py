@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 import ext4kit
 from ext4kit.recovery.search_sources import JOURNAL_ONLY
+from ext4kit.report.triage.case import story_text
 from ext4kit.triage import RULES, Triage, TriageOptions, triage
 from sample_images.intrusion import unpack
 from sample_images.recipes import machine
@@ -74,6 +76,40 @@ def test_a_program_deleted_while_it_was_open_is_seen(tmp_path: Path) -> None:
             machine.copy_sparse(image, tmp_path / "cut.img")
     seen = found(summary_of(tmp_path / "cut.img"))
     assert seen == {"running-deleted": {b"/opt/agent"}}
+
+
+@pytest.mark.kernel
+def test_a_sign_has_a_story_with_both_times_of_each_step(tmp_path: Path) -> None:
+    """The inode's times are those that stat gave; commits lie between the calls of sync."""
+    image = fresh(tmp_path / "story.img")
+    syncs = []
+    with acting(image) as root:
+        machine.sync(root)
+        syncs.append(time.time_ns())
+        program = put(root / "usr/local/bin/helper", b"\x7fELF", 0o755)
+        born = subprocess.run(["stat", "-c", "%.W", program], capture_output=True, check=True)
+        machine.sync(root)
+        syncs.append(time.time_ns())
+        program.chmod(0o4755)
+        changed = program.stat().st_ctime_ns
+        machine.sync(root)
+        syncs.append(time.time_ns())
+        program.unlink()
+        machine.sync(root)
+        syncs.append(time.time_ns())
+    sign = next(one for one in summary_of(image).suspicions if one.rule.code == "setuid-gained")
+    story = sign.sightings[0].story
+    assert [step.what for step in story] == ["made", "setuid", "deleted"]
+    made, setuid, deleted = story
+    seconds, _, fraction = born.stdout.decode().strip().partition(".")
+    assert made.time == int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
+    assert setuid.time == changed
+    assert deleted.time is not None and 0 <= syncs[3] // 10**9 - deleted.time // 10**9 <= 1
+    for step, before, after in zip(story, syncs, syncs[1:], strict=False):
+        assert step.commit is not None and before - 10**7 <= step.commit <= after
+    text = story_text(story)
+    assert [part.split()[0] for part in text.split(" -> ")] == ["made", "setuid", "deleted"]
+    assert text.count("committed") == 3
 
 
 def test_the_story_of_the_sample_is_told(tmp_path: Path) -> None:

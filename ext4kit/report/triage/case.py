@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ext4kit.evidence import Evidence, Volume
+from ext4kit.output.case import EvidenceCheck
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problem, Severity
+from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import human_size
@@ -22,6 +24,7 @@ from ext4kit.triage import (
     JournalState,
     MapCategory,
     Sighting,
+    StoryStep,
     Triage,
 )
 from ext4kit.triage.victims import ZeroLengthFile
@@ -64,6 +67,9 @@ class TriageReport:
     made: int  # time of the command, ns
     version: str
     was_another: bool = False  # whether there is evidence of an earlier file system on the volume
+    operator: str | None = None
+    case_number: str | None = None
+    check: EvidenceCheck | None = None  # hashes of the evidence, if they were computed
 
     @property
     def title(self) -> str:
@@ -77,6 +83,24 @@ class TriageReport:
         label = f' "{printable(superblock.volume_name)}"' if superblock.volume_name else ""
         size = superblock.blocks_count * superblock.block_size
         return f"{superblock.kind}{label}, {human_size(size)}"
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What was not searched or checked."""
+        found, searched = self.summary.deletions, self.summary.deletions.searched
+        parts = (
+            ("unallocated space: metadata of deleted files", SearchSource.BLOCKS not in searched),
+            ("carving: content without an inode", SearchSource.RUNS not in searched),
+            ("further removed names in directories", found.removed_names is None),
+            ("verify: checksums and cross-references", self.summary.health is None),
+        )
+        return tuple(text for text, is_missing in parts if is_missing)
+
+    @property
+    def handling(self) -> str:
+        """Operator and case number on one line, "" for none."""
+        parts = (("case", self.case_number), ("operator", self.operator))
+        return "  ·  ".join(f"{name} {printable_text(text)}" for name, text in parts if text)
 
 
 def time_text(moment: int | None) -> str:
@@ -119,9 +143,25 @@ def duration_text(span: int) -> str:
 def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     """Facts about the evidence."""
     evidence = case.evidence
+    for name, text in (("Case number", case.case_number), ("Operator", case.operator)):
+        if text:
+            yield name, printable_text(text)
     yield "Image", printable_text(str(evidence.path))
     yield "Container", evidence.format
     yield "Disk", f"{human_size(evidence.source.size)} ({evidence.source.size:,} bytes)"
+    yield from _file_rows(evidence)
+    for name, value in evidence.facts.items():
+        yield printable_text(name).capitalize(), printable_text(value)
+    for name, value in evidence.hashes.items():
+        yield f"Stored {name.upper()}", value
+    if case.check is not None:
+        yield from _check_rows(case.check, evidence.hashes)
+    elif not evidence.hashes:
+        yield "Hashes", "none stored, none computed; --verify-evidence computes them"
+
+
+def _file_rows(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The files of evidence that has several, or others than its path."""
     files = evidence.files
     if len(files) > 1 or (files and files[0] != evidence.path):
         for file in files[:8]:
@@ -132,12 +172,19 @@ def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
             yield "File", f"{printable_text(str(file))}  {size}"
         if len(files) > 8:
             yield "", f"and {len(files) - 8:,} more"
-    for name, value in evidence.facts.items():
-        yield printable_text(name).capitalize(), printable_text(value)
-    for name, value in evidence.hashes.items():
-        yield f"Stored {name.upper()}", value
-    if not evidence.hashes:
-        yield "Stored hashes", "none; `ext4kit hash` computes them"
+
+
+def _check_rows(check: EvidenceCheck, stored: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The hashes of the evidence before the work, and whether they are the same after it."""
+    for path, hashes in check.before.items():
+        yield "SHA-256", f"{hashes.digests['sha256']}  {printable_text(str(path))}"
+        if lost := sum(each.length for each in hashes.unreadable):
+            yield "", f"{lost:,} bytes unreadable, hashed as zeros"
+    if check.disk is not None:
+        verdict = "match the disk" if check.record(stored)["as_stored"] else "DIFFER from the disk"
+        yield "Stored hashes", verdict
+    changed = ", ".join(printable_text(str(path)) for path in check.changed)
+    yield "During the work", f"CHANGED: {changed}" if changed else "unchanged"
 
 
 def identity_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
@@ -242,6 +289,29 @@ def sighting_text(one: Sighting) -> str:
     return "; ".join(filter(None, (*parts, one.note)))
 
 
+STEPS_SHOWN = 8
+
+
+def story_text(story: Sequence[StoryStep]) -> str:
+    """The steps of a story with both times of each; a date only where it is another one."""
+    if len(story) > STEPS_SHOWN:
+        half = STEPS_SHOWN // 2
+        between = f"... {len(story) - 2 * half:,} more ..."
+        return " -> ".join((story_text(story[:half]), between, story_text(story[-half:])))
+    day, parts = "", []
+    for step in story:
+        times = []
+        committed = "committed " if step.exact else "committed at the latest "
+        for name, moment in (("", step.time), (committed, step.commit)):
+            if moment is not None:
+                date, _, clock = time_text(moment).rpartition(" ")
+                text = name + (f"{date} " if date != day else "") + clock
+                times.append(f"({text})" if name else text)
+                day = date
+        parts.append(" ".join((step.what, *times)))
+    return " -> ".join(parts)
+
+
 def zero_length_path(one: ZeroLengthFile) -> str:
     """Path of a zero-length file, or a text for an unknown path."""
     return "(path unknown)" if one.path is None else printable(one.path)
@@ -282,3 +352,9 @@ def truncation_note(total: int, kept: int, command: str) -> str:
     if total <= kept:
         return ""
     return f"{kept:,} of {total:,} are shown; `ext4kit {command}` gives all"
+
+
+def elsewhere(bins: Bins) -> str:
+    """Number of times that lie outside a chart, "" for none."""
+    parts = ((bins.before, "earlier"), (bins.after, "later"))
+    return "".join(f", {count:,} {word}" for count, word in parts if count)

@@ -37,16 +37,20 @@ class Chart:
 
 
 def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
-    """Stacked columns over time, with marks of sightings, given their number in each bin."""
+    """Stacked columns over time, with marks of signs, given their number in each bin.
+
+    The last column is at the right edge: the axis ends with the data.
+    """
     top = _round_up(max(bins.totals))
-    width = UNIT * max(len(bins), FEWEST)
+    lead = max(FEWEST - len(bins), 0)
+    width = UNIT * (len(bins) + lead)
     heights = (HEIGHT * part // 4 for part in range(1, 4))
     shapes = [f'<line class="grid" x1="0" x2="{width}" y1="{y}" y2="{y}"/>' for y in heights]
-    shapes += _columns(bins, top)
+    shapes += _columns(bins, top, lead)
     for place, count in enumerate(signs):
         if count:
             shapes.append(
-                f'<rect class="c-sign" x="{UNIT * place + 1}" y="-9" width="{UNIT - 2}" '
+                f'<rect class="c-sign" x="{UNIT * (lead + place) + 1}" y="-9" width="{UNIT - 2}" '
                 f'height="5"><title>{_time_label(bins, place)}: {count:,} signs</title></rect>'
             )
     totals = {sort: sum(counts) for sort, counts in bins.series.items()}
@@ -56,7 +60,7 @@ def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
     return Chart(_svg("chart", width, HEIGHT, name, shapes), f"{top:,}", _labels(bins), legend)
 
 
-def _columns(bins: Bins, top: int) -> Iterator[str]:
+def _columns(bins: Bins, top: int, lead: int) -> Iterator[str]:
     for place, stack in enumerate(zip(*bins.series.values(), strict=True)):
         if not any(stack):
             continue
@@ -68,7 +72,7 @@ def _columns(bins: Bins, top: int) -> Iterator[str]:
             if count:
                 y = HEIGHT - below - height
                 yield (
-                    f'<rect class="c-{sort}" x="{UNIT * place + 1}" y="{y:.1f}" '
+                    f'<rect class="c-{sort}" x="{UNIT * (lead + place) + 1}" y="{y:.1f}" '
                     f'width="{UNIT - 2}" height="{height:.1f}"/>'
                 )
             below += height
@@ -80,14 +84,15 @@ def _time_label(bins: Bins, place: int) -> str:
 
 
 def _labels(bins: Bins) -> tuple[str, ...]:
-    """A few times below the columns, as precise as the column width."""
+    """A few times below the columns, as precise as the column width; the last is the latest."""
     day = 86_400 * NANOSECONDS
     start, end = (0, 10) if bins.width % day == 0 else (5, 16)
     count = max(len(bins), FEWEST)
     if bins.width * count < day:
         start, end = 11, 19
-    places = [count * step // (LABELS - 1) for step in range(LABELS)]
-    return tuple(_time_label(bins, place)[start:end] for place in places)
+    places = [count * step // (LABELS - 1) - count + len(bins) for step in range(LABELS - 1)]
+    texts = [*(_time_label(bins, place) for place in places), iso_short(bins.end)]
+    return tuple(text[start:end] for text in texts)
 
 
 def _round_up(value: int) -> int:

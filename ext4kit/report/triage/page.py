@@ -28,7 +28,7 @@ from ext4kit.triage import Bins, Indicator, Weight
 
 SHOWN = 6  # sightings of a rule that are visible
 FOLDED = 200  # sightings of a rule in the page, including folded ones
-VICTIMS = 200
+VICTIMS, VOLUMES, PROBLEMS = 200, 200, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,13 @@ def _facts(case: TriageReport) -> dict[str, object]:
             (words.time_text(one.written), words.zero_length_path(one), words.zero_length_text(one))
             for one in summary.victims[1][:VICTIMS]
         ],
+        "volumes": case.evidence.volumes[:VOLUMES],
+        "problems": case.problems[:PROBLEMS],
+        "notes": {
+            "victims": _note(summary.victims[0], VICTIMS, "report IMAGE --json"),
+            "volumes": _note(len(case.evidence.volumes), VOLUMES, "volumes IMAGE"),
+            "problems": _note(case.problems_total, PROBLEMS, "report IMAGE --json"),
+        },
         "check_rows": words.check_rows(case),
         "verdict": (verdict, {True: "good", False: "bad", None: ""}[good]),
         "evidence_rows": list(words.evidence_rows(case)),
@@ -116,14 +123,17 @@ def _facts(case: TriageReport) -> dict[str, object]:
     }
 
 
+_note = words.truncation_note
+
+
 def _over_time(
     case: TriageReport, key: str, bins: Bins | None, name: str, marks: bool = True
 ) -> dict[str, object]:
     """A chart, and below `{key}_width` the width of a column and the first time."""
     if bins is None:
         return {key: None}
-    before = f"; {bins.before:,} are earlier" if bins.before else ""
-    width = f"a column is {words.bin_width(bins)}, from {words.time_text(bins.start)} on{before}"
+    width = f"a column is {words.bin_width(bins)}, from {words.time_text(bins.start)} on"
+    width += words.elsewhere(bins)
     signs = words.sightings_per_bin(case, bins) if marks else ()
     return {key: column_chart(bins, name, signs), f"{key}_width": width}
 
@@ -137,7 +147,7 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
     known = log.since is not None and log.until is not None
     span = words.duration_text((log.until or 0) - (log.since or 0)) if known else "nothing"
     return [
-        (str(len(summary.suspicions)), f"signs to look at, {strong} strong", "bad" * bool(strong)),
+        (str(len(summary.suspicions)), f"signs, {strong} strong", "bad" * bool(strong)),
         (f"{deletions.total:,}", "known deleted files", ""),
         (f"{deletions.grades[Grade.INTACT]:,} + {deletions.grades[Grade.CONSISTENT]:,}",
          "intact + consistent", "good"),
@@ -150,10 +160,10 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
 def _indicator(one: Indicator) -> dict[str, object]:
     """A rule that matched, and its sightings, some visible and some folded."""
     rows = [
-        (words.time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen))
+        (words.time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen),
+         words.story_text(seen.story))
         for seen in one.sightings[:FOLDED]
-    ]
-    more = one.count - len(rows)
+    ]  # fmt: skip
     return {
         "code": one.rule.code,
         "title": one.rule.title,
@@ -162,7 +172,7 @@ def _indicator(one: Indicator) -> dict[str, object]:
         "count": one.count,
         "open": rows[:SHOWN],
         "folded": rows[SHOWN:],
-        "note": f"and {more:,} more; `ext4kit report IMAGE --json` has them" if more else "",
+        "note": _note(one.count, len(rows), "report IMAGE --json"),
     }
 
 

@@ -17,7 +17,7 @@ from ext4kit.report.timeline import EventRecord, event_record
 from ext4kit.report.times import iso
 from ext4kit.report.triage.case import TriageReport, check_rows, stored_times
 from ext4kit.report.volumes import volume_record
-from ext4kit.triage import Bins, Indicator, Sighting
+from ext4kit.triage import Bins, Indicator, Sighting, StoryStep
 from ext4kit.triage.activity import CATEGORIES
 from ext4kit.triage.deletions import GRADES
 from ext4kit.triage.facts import MapCategory, Sort
@@ -35,6 +35,9 @@ def summary_records(case: TriageReport) -> Iterator[Record]:
         "made_ns": case.made,
         "made_iso": iso(case.made),
         "version": case.version,
+        "operator": case.operator,
+        "case_number": case.case_number,
+        "left_out": case.left_out,
     }
     yield report
     yield evidence_record(case.evidence)
@@ -47,7 +50,7 @@ def summary_records(case: TriageReport) -> Iterator[Record]:
     yield _activity(case)
     yield _disk(case)
     for one in summary.suspicions:
-        yield _suspicion(one)
+        yield _sign(one)
     for one in summary.suspicions:
         yield from (_sighting(one.rule.code, seen) for seen in one.sightings)
     yield from map(_victim, summary.victims[1])
@@ -64,6 +67,9 @@ class ReportRecord(TypedDict):
     made_ns: int
     made_iso: str
     version: str
+    operator: str | None
+    case_number: str | None
+    left_out: Annotated[tuple[str, ...], "What was not searched or checked."]
 
 
 class FileSystemRecord(TypedDict):
@@ -154,7 +160,9 @@ class Histogram(TypedDict, Generic[Series]):
     start_ns: Annotated[int, "Start of the first bin."]
     width_ns: Annotated[int, "Width of each bin."]
     series: Annotated[dict[Series, tuple[int, ...]], "One count per bin."]
+    end_ns: Annotated[int, "The latest time that is counted."]
     before: Annotated[int, "Number before the first bin."]
+    after: Annotated[int, "Number after the last bin."]
 
 
 def _bins(bins: Bins | None, names: Iterable[Series]) -> Histogram[Series] | None:
@@ -164,7 +172,9 @@ def _bins(bins: Bins | None, names: Iterable[Series]) -> Histogram[Series] | Non
         "start_ns": bins.start,
         "width_ns": bins.width,
         "series": {name: bins.series[name] for name in names},
+        "end_ns": bins.end,
         "before": bins.before,
+        "after": bins.after,
     }
 
 
@@ -267,10 +277,10 @@ def _disk(case: TriageReport) -> DiskMapRecord:
     }
 
 
-class SuspicionRecord(TypedDict):
+class IndicatorRecord(TypedDict):
     """A rule for signs of tampering or intrusion that matched (`report`)."""
 
-    record: Literal["suspicion"]
+    record: Literal["sign"]
     code: str
     weight: Weight
     title: str
@@ -279,16 +289,40 @@ class SuspicionRecord(TypedDict):
     listed: int
 
 
-def _suspicion(one: Indicator) -> SuspicionRecord:
+def _sign(one: Indicator) -> IndicatorRecord:
     rule = one.rule
     return {
-        "record": "suspicion",
+        "record": "sign",
         "code": rule.code,
         "weight": rule.weight,
         "title": rule.title,
         "reason": rule.reason,
         "count": one.count,
         "listed": len(one.sightings),
+    }
+
+
+class StepRecord(TypedDict):
+    """A step of the story of a file."""
+
+    what: str
+    time_ns: Annotated[int | None, "By the inode: creation, deletion, or last change by then."]
+    time_iso: str | None
+    commit_ns: Annotated[int | None, "Commit time of the transaction that shows it."]
+    commit_iso: str | None
+    transaction: fields.Transaction | None
+    exact: Annotated[bool, "False: in this transaction or in an earlier one."]
+
+
+def _step(one: StoryStep) -> StepRecord:
+    return {
+        "what": one.what,
+        "time_ns": one.time,
+        "time_iso": None if one.time is None else iso(one.time),
+        "commit_ns": one.commit,
+        "commit_iso": None if one.commit is None else iso(one.commit),
+        "transaction": one.transaction,
+        "exact": one.exact,
     }
 
 
@@ -307,6 +341,7 @@ class SightingRecord(fields.PathOrNone):
     grade: Trust | None
     note: str | None
     event: EventRecord | None
+    story: Annotated[list[StepRecord], "What happened to the file, oldest first."]
 
 
 def _sighting(code: str, one: Sighting) -> SightingRecord:
@@ -324,6 +359,7 @@ def _sighting(code: str, one: Sighting) -> SightingRecord:
         "grade": one.grade,
         "note": one.note or None,
         "event": None if one.event is None else event_record(one.event),
+        "story": list(map(_step, one.story)),
     }
 
 

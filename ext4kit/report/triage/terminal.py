@@ -26,7 +26,7 @@ from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
 from ext4kit.triage import Bins, Indicator, MapCategory, Weight
 
-NARROWEST, WIDEST = 64, 132
+NARROWEST, WIDEST = 40, 132
 SHOWN = 5  # sightings per rule, findings, problems
 GRADE_COLOURS = {
     "intact": "green", "consistent": "blue", "partial": "yellow", "overwritten": "red",
@@ -61,9 +61,15 @@ def parts(case: TriageReport, width: int) -> Iterable[RenderableType]:
     """The report from top to bottom."""
     yield Line(Text(f" {case.title} ", "bold"), characters="━", style="blue")
     yield Padding(Text(f"{case.about}  ·  volume {case.volume.index}  ·  times in UTC", "dim"),
-                  (0, 0, 1, 0), expand=True)  # fmt: skip
+                  (0, 0, 0, 0), expand=True)  # fmt: skip
+    if case.handling:
+        yield Text(case.handling, "dim")
+    yield Text()
     yield Columns(_tiles(case, width), expand=True, equal=True, padding=(0, 1))
-    yield from _section("Suspicious", _suspicions(case))
+    if case.left_out:
+        yield Text()
+        yield Text("Left out: " + "; ".join(case.left_out), "yellow")
+    yield from _section("Signs", _signs(case))
     yield from _section("Deleted", _deletions(case, width))
     yield from _section("What happened", _activity(case, width))
     yield from _section("Lost in the crash", _victims(case))
@@ -138,16 +144,16 @@ def _table(headings: Sequence[str], right: Sequence[int] = ()) -> Table:
     return table
 
 
-def _suspicions(case: TriageReport) -> Iterable[RenderableType]:
+def _signs(case: TriageReport) -> Iterable[RenderableType]:
     found = case.summary.suspicions
     if not found:
         yield Text("no rule matched", "green")
     for number, one in enumerate(found):
         yield from [Text()] * (number > 0)
-        yield from _suspicion(one)
+        yield from _sign(one)
 
 
-def _suspicion(one: Indicator) -> Iterable[RenderableType]:
+def _sign(one: Indicator) -> Iterable[RenderableType]:
     strong = one.rule.weight is Weight.STRONG
     title = Text().append("● " if strong else "○ ", "bold red" if strong else "yellow")
     title.append(one.rule.title, "bold").append(f"  {one.count:,}", "dim")
@@ -158,10 +164,13 @@ def _suspicion(one: Indicator) -> Iterable[RenderableType]:
     table.add_column(overflow="fold")
     for seen in one.sightings[:SHOWN]:
         line = Text(words.sighting_path(seen)).append(f"  {words.sighting_text(seen)}", "dim")
+        if seen.story:
+            line.append(f"\n{words.story_text(seen.story)}", "dim italic")
         table.add_row(Text(words.time_text(seen.when), "dim"), line)
     yield Padding(table, (0, 0, 0, 2))
     if one.count > SHOWN:
-        yield Padding(Text(f"and {one.count - SHOWN:,} more", "dim"), (0, 0, 0, 2))
+        note = words.truncation_note(one.count, SHOWN, "report IMAGE --json")
+        yield Padding(Text(note, "dim"), (0, 0, 0, 2))
 
 
 def _deletions(case: TriageReport, width: int) -> Iterable[RenderableType]:
@@ -176,7 +185,7 @@ def _deletions(case: TriageReport, width: int) -> Iterable[RenderableType]:
     yield Text(words.path_grounds(found), "dim")
     if found.when is not None:
         undated = f"; {found.undated:,} without a time" if found.undated else ""
-        yield from _histogram(found.when, GRADE_COLOURS, width, f"deletions{undated}")
+        yield from _histogram(found.when, GRADE_COLOURS, width, f"deletions{undated}", None)
     for title, files in (("Latest", found.latest), ("Largest", found.largest)):
         yield Text(f"\n{title}", "bold")
         yield _files(files)
@@ -213,8 +222,11 @@ def _files(files: Sequence[DeletedFile]) -> Table:
 
 
 def _histogram(
-    bins: Bins, colours: dict[str, str], width: int, what: str, signs: Sequence[int] = ()
+    bins: Bins, colours: dict[str, str], width: int, what: str, marked: TriageReport | None
 ) -> Iterable[RenderableType]:
+    """A chart and its legend, with the signs of a report, if one is given."""
+    bins = bins.merged(width - 2 - _LABEL)
+    signs = () if marked is None else words.sightings_per_bin(marked, bins)
     yield Text()
     yield column_chart(bins, colours, width - 2, signs)
     legend = Text()
@@ -223,7 +235,7 @@ def _histogram(
             legend.append("■ ", colours[name]).append(f"{name} {sum(counts):,}   ", "dim")
     if any(signs):
         legend.append("▾ ", "bold red").append(f"signs {sum(signs):,}   ", "dim")
-    legend.append(f"{what}, a column is {words.bin_width(bins)}", "dim")
+    legend.append(f"{what}{words.elsewhere(bins)}, a column is {words.bin_width(bins)}", "dim")
     yield legend
 
 
@@ -234,13 +246,10 @@ def _activity(case: TriageReport, width: int) -> Iterable[RenderableType]:
         return
     events, hints = (found.events, "event"), (found.hints, "hint")
     yield Text(f"{words.count_text(*events)} and {words.count_text(*hints)} in the journal")
-    signs = words.sightings_per_bin(case, found.span)
-    yield from _histogram(found.span, SORT_COLOURS, width, "all events", signs)
+    yield from _histogram(found.span, SORT_COLOURS, width, "all events", case)
     if found.hours is not None and words.has_hours(case):
-        before = f", {found.hours.before:,} earlier" if found.hours.before else ""
-        hours = words.count_text(len(found.hours), "hour")
-        what, signs = f"the last {hours}{before}", words.sightings_per_bin(case, found.hours)
-        yield from _histogram(found.hours, SORT_COLOURS, width, what, signs)
+        what = f"the last {words.count_text(len(found.hours), 'hour')}"
+        yield from _histogram(found.hours, SORT_COLOURS, width, what, case)
 
 
 def _victims(case: TriageReport) -> Iterable[RenderableType]:
@@ -257,6 +266,8 @@ def _victims(case: TriageReport) -> Iterable[RenderableType]:
         path = Text(words.zero_length_path(one)).append(f"  {words.zero_length_text(one)}", "dim")
         table.add_row(Text(words.time_text(one.written)), Text(str(one.inode)), path)
     yield table
+    if note := words.truncation_note(count, 2 * SHOWN, "report IMAGE --json"):
+        yield Text(note, "dim")
 
 
 def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
@@ -314,7 +325,8 @@ def _volumes(case: TriageReport) -> RenderableType:
             volume.label, f"{volume.scheme} {volume.description}{inside}",
         )  # fmt: skip
         table.add_row(*(Text(printable_text(value.strip())) for value in values))
-    return Group(Text(), table)
+    note = words.truncation_note(len(case.evidence.volumes), 8 * SHOWN, "volumes IMAGE")
+    return Group(Text(), table, Text(note, "dim"))
 
 
 def _problems(case: TriageReport) -> Iterable[RenderableType]:
@@ -366,7 +378,7 @@ def column_chart(
             text.append(character * (wide - gap) + " " * gap, colour)
         text.append("\n")
     cut = 11 if bins.width % 86_400_000_000_000 == 0 else 16
-    times = (bins.start, bins.start + bins.width * len(bins))
+    times = (bins.start, bins.end)
     first, last = (iso_short(time)[:cut].strip() for time in times)
     room = max(len(bins) * wide - len(first) - len(last), 2)
     return text.append(" " * _LABEL + first + " " * room + last, "dim")

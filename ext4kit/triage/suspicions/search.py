@@ -19,9 +19,11 @@ from ext4kit.timeline import Event, EventKind, Timeline
 from ext4kit.timeline.events import CODE, KINDS
 from ext4kit.timeline.hints import HintKind
 from ext4kit.triage.suspicions.rules import RULES, Rule, Trait
+from ext4kit.triage.suspicions.story import Story, StoryStep, completed, find_stories
 from ext4kit.units import NANOSECONDS
 
 EVENTS_LOOKED_AT = 500_000  # the newest ones; each costs some microseconds
+STORIES = 200  # of the newest sightings of a rule
 NAMES_LOOKED_AT = 400_000  # in directories that a rule names
 AGE = 60 * NANOSECONDS  # a tool that sets times later than this is not unpacking
 LOCKS = int(InodeFlags.IMMUTABLE | InodeFlags.APPEND)
@@ -43,6 +45,9 @@ class Sighting:
         grade: grade of a deleted file.
         note: further details, plain text.
         event: the newest event that matched the rule, with its values.
+        made: by the inode, ns; None when unknown.
+        ended: the deletion of a deleted file.
+        story: what happened to the file, in the order of time; of the newest sightings.
     """
 
     path: bytes | None
@@ -55,6 +60,9 @@ class Sighting:
     grade: Grade | None = None
     note: str = ""
     event: Event | None = None
+    made: int | None = None
+    ended: StoryStep | None = None
+    story: Story = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,8 @@ class _SightingIndex:
         known.seen += [how for how in found.seen if how not in known.seen]
         known.when = max(filter(None, (known.when, found.when)), default=None)
         known.note, known.event = known.note or found.note, found.event or known.event
-        known.grade = known.grade or found.grade
+        known.grade, known.made = known.grade or found.grade, known.made or found.made
+        known.ended = known.ended or found.ended
 
 
 def find_indicators(
@@ -107,7 +116,18 @@ def find_indicators(
         newest = sorted(lives.values(), key=lambda one: -(one.when or 0))
         if newest:
             found.append(Indicator(rule, len(newest), tuple(newest[:most])))
+    _tell_stories(timeline, found)
     return tuple(sorted(found, key=lambda one: one.rule.weight != "strong"))
+
+
+def _tell_stories(timeline: Timeline, found: list[Indicator]) -> None:
+    """Give the newest sightings of each rule their stories."""
+    told = [seen for one in found for seen in one.sightings[:STORIES]]
+    instances = {(seen.inode or 0, seen.generation or 0) for seen in told if seen.inode}
+    stories = find_stories(timeline, instances)
+    for seen in told:
+        story = stories.get((seen.inode or 0, seen.generation or 0), ())
+        seen.story = completed(story, seen.made, seen.ended)
 
 
 class _RulesByDirectory:
@@ -154,6 +174,7 @@ class _RuleMatcher:
                     note = "setuid root" if is_root_setuid and stat.S_ISREG(inode.mode) else ""
                     seen = Sighting(path, inode.number, inode.generation, inode.ctime, ["there"],
                                     inode.size, inode.mode, note=note)  # fmt: skip
+                    seen.made = inode.crtime
                     self.book.add(rule, seen)
 
     def _rows_by_path(self, rules: list[Rule]) -> Int64s:
@@ -284,10 +305,11 @@ class _RuleMatcher:
                 traits.add(Trait.FRESH)
             if rule.needs <= traits:
                 size, mode = (inode.size, inode.mode) if same else (None, None)
+                made = inode.crtime if same else None
                 assert event.path is not None
                 self.book.add(rule, Sighting(
                     self.prefix + event.path, event.inode, event.generation, event.time,
-                    [str(event.kind)], size, mode, event=event,
+                    [str(event.kind)], size, mode, event=event, made=made,
                 ))  # fmt: skip
 
     def hints(self, timeline: Timeline) -> None:
@@ -359,7 +381,9 @@ def event_traits(event: Event, made: int | None) -> set[Trait]:
 
 
 def _deleted_sighting(path: bytes | None, file: DeletedFile, note: str) -> Sighting:
+    missing = file.deleted_between[1]
     return Sighting(
         path, file.number, file.generation, file.deletion_time, ["deleted"], file.size, file.mode,
-        file.grade, note,
+        file.grade, note, made=None if file.inode is None else file.inode.crtime,
+        ended=StoryStep("deleted", file.dtime, None if missing is None else missing.time),
     )  # fmt: skip

@@ -19,6 +19,7 @@ function enliven(card) {
   const search = tools.querySelector("input");
   const told = tools.querySelector("output");
   const more = card.querySelector(".more");
+  const printed = card.querySelector(".printed");
   const rows = Array.from(body.rows, (row) => ({ row, text: row.textContent.toLowerCase() }));
   let unfolded = false;
 
@@ -30,6 +31,9 @@ function enliven(card) {
       fitting += fits;
       row.hidden = !fits || (!unfolded && fitting > FEW);
     }
+    const shown = unfolded ? fitting : Math.min(fitting, FEW);
+    printed.hidden = shown === rows.length;
+    printed.textContent = `${shown} of ${rows.length} rows are printed; the page on a screen can show and print all.`;
     told.textContent = fitting === rows.length ? `${fitting} rows` : `${fitting} of ${rows.length} rows`;
     more.hidden = fitting <= FEW;
     more.textContent = unfolded ? `Show the first ${FEW}` : `Show all ${fitting}`;
@@ -65,3 +69,13 @@ function enliven(card) {
 }
 
 document.querySelectorAll(".listing").forEach(enliven);
+
+// Paper cannot be unfolded.
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = Array.from(document.querySelectorAll("details:not([open])"));
+  for (const each of opened) each.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const each of opened) each.open = false;
+});
