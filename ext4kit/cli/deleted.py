@@ -45,7 +45,7 @@ Examples:
 
 
 @click.command("deleted", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(lost=True)
+@shared(lost=True, several=True)
 @deleted_selection
 @search_options
 @click.option(

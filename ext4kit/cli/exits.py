@@ -1,6 +1,12 @@
-"""Exit codes, and the code of each error."""
+"""Exit codes, and the line and code of each error."""
 
 from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+import click
 
 from ext4kit.errors import Ext4kitError, OutputError, RequestError
 
@@ -20,3 +26,32 @@ def exit_code(error: Ext4kitError) -> int:
     if isinstance(error, OutputError | IncompleteError):
         return INCOMPLETE
     return USAGE if isinstance(error, RequestError) else UNREADABLE
+
+
+def end_of(error: Exception) -> int:
+    """One line for an error that a command did not handle, and its exit code."""
+    if isinstance(error, Ext4kitError):
+        say(str(error))
+        return exit_code(error)
+    if isinstance(error, OSError):
+        say(f"output: {error.strerror or error}")
+        _discard_output()
+        return INCOMPLETE
+    say(f"internal error: {type(error).__name__}: {error} (EXT4KIT_DEBUG=1 shows the traceback)")
+    return INCOMPLETE
+
+
+def _discard_output() -> None:
+    """Point stdout at the null device, so that buffered output does not fail again."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def say(message: str) -> None:
+    """Write an error on one line of stderr."""
+    from ext4kit.report.safe import printable_text
+
+    lines = " ".join(message.split("\n"))
+    click.echo(f"ext4kit: {printable_text(lines)}", err=True)

@@ -64,7 +64,7 @@ def _formats(function: Command) -> Command:
 
 
 @click.command("export", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(lost=True)
+@shared(lost=True, several=True)
 @_formats
 @click.option("--hash", "hashes", callback=_hashes, metavar="LIST",
               help="Hash the contents: md5, sha1, sha256, separated by commas.")  # fmt: skip

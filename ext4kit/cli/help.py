@@ -10,8 +10,8 @@ _GROUPS = {
         "modified_until", "deleted_since", "deleted_until", "grades", "least", "versions",
     ),
     "Options for the image": (
-        "volume", "offset", "replay", "superblock", "journal", "as_of", "has_lost", "lost_number",
-        "password_files", "key_files",
+        "images", "all_volumes", "volume", "offset", "replay", "superblock", "journal", "as_of",
+        "has_lost", "lost_number", "password_files", "key_files",
     ),
     "Options for the case record": ("operator", "case_number", "verify_evidence"),
 }  # fmt: skip

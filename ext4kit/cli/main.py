@@ -12,10 +12,9 @@ from typing import NoReturn
 import click
 
 from ext4kit import __version__
-from ext4kit.cli.exits import DONE, INCOMPLETE, INTERRUPTED, exit_code
+from ext4kit.cli.exits import DONE, INTERRUPTED, end_of, say
 from ext4kit.cli.interrupts import INTERRUPTS
 from ext4kit.cli.lazy import LazyGroup
-from ext4kit.errors import Ext4kitError
 
 # Name and summary of each command; its code is in the module of that name in this package.
 COMMANDS = {
@@ -117,7 +116,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         hint = f" (see `{context.command_path} --help`)" if context else ""
-        _say(error.format_message().rstrip(".") + hint)
+        say(error.format_message().rstrip(".") + hint)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return _interrupted()
@@ -126,7 +125,7 @@ def run(arguments: Sequence[str]) -> int:
             return _interrupted()
         if os.environ.get("EXT4KIT_DEBUG"):
             raise
-        return _end(error)
+        return end_of(error)
     if INTERRUPTS.came:  # the interrupt was lost
         return _interrupted()
     return code if isinstance(code, int) else DONE
@@ -135,31 +134,3 @@ def run(arguments: Sequence[str]) -> int:
 def _interrupted() -> int:
     INTERRUPTS.say()
     return INTERRUPTED
-
-
-def _end(error: Exception) -> int:
-    """One line for an error that a command did not handle, and its exit code."""
-    if isinstance(error, Ext4kitError):
-        _say(str(error))
-        return exit_code(error)
-    if isinstance(error, OSError):
-        _say(f"output: {error.strerror or error}")
-        _discard_output()
-        return INCOMPLETE
-    _say(f"internal error: {type(error).__name__}: {error} (EXT4KIT_DEBUG=1 shows the traceback)")
-    return INCOMPLETE
-
-
-def _discard_output() -> None:
-    """Point stdout at the null device, so that buffered output does not fail again."""
-    with contextlib.suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
-
-
-def _say(message: str) -> None:
-    from ext4kit.report.safe import printable_text
-
-    lines = " ".join(message.split("\n"))
-    click.echo(f"ext4kit: {printable_text(lines)}", err=True)

@@ -34,7 +34,7 @@ Examples:
 
 
 @click.command("recover", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(lost=True)
+@shared(lost=True, several=True)
 @deleted_selection
 @click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
               help="Write into this new or empty folder.")  # fmt: skip

@@ -29,15 +29,17 @@ Examples:
   ext4kit report disk.img
   ext4kit report disk.img --html report.html
   ext4kit report disk.img --quick
-  ext4kit report disk.E01 --html report.html --operator 'N. N.' --case-number 17 --verify-evidence
+  ext4kit report disk.E01 --html report.html --verify-evidence
   ext4kit report disk.img --json > report.jsonl
 """
 
 
 @click.command("report", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(several=True, more=True)
 @click.option(
-    "--quick", is_flag=True, help="Read the journal alone; do not check the structures. Seconds."
+    "--quick",
+    is_flag=True,
+    help="Read the journal and the inode tables alone; check no structures.",
 )
 @sources_option
 @click.option("--no-verify", is_flag=True, help="Do not check the structures.")

@@ -82,6 +82,17 @@ _DESCRIPTIONS = {  # of kinds with several types or with a different description
 }
 
 
+_OF_A_SECTION = frozenset(  # printed by commands that take several images
+    ("activity", "crash victim", "deleted", "deletions", "disk map", "event", "evidence",
+     "evidence check", "export", "file system", "finding", "health", "log", "problem", "recovery",
+     "removed name", "report", "sighting", "sign", "summary", "volume", "writer")
+)  # fmt: skip
+_SECTION = {
+    "image": {"type": "string", "description": "With several images or volumes: the image."},
+    "volume": {"type": "integer", "description": "With several of them: the volume's number."},
+}
+
+
 def schema_names() -> tuple[str, ...]:
     """The kinds of records, as in their field `record`."""
     return tuple(sorted(_KINDS))
@@ -94,7 +105,10 @@ def schema_text(name: str) -> str:
         KeyError: the kind does not exist.
     """
     types = tuple(map(_loaded, _KINDS[name]))
-    return json.dumps(schema_of(name, types, _DESCRIPTIONS.get(name, "")), indent=2) + "\n"
+    schema = schema_of(name, types, _DESCRIPTIONS.get(name, ""))
+    for form in schema.get("oneOf", [schema]) if name in _OF_A_SECTION else ():
+        form["properties"] = {**_SECTION, **form["properties"]}
+    return json.dumps(schema, indent=2) + "\n"
 
 
 def _loaded(place: str) -> RecordType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -55,6 +55,9 @@ class CommonOptions:
     """The options of every command."""
 
     image: Path
+    more: tuple[Path, ...] = ()
+    images: tuple[Path, ...] = ()
+    all_volumes: bool = False
     volume: int | None = None
     offset: int | None = None
     replay: bool = True
@@ -67,6 +70,7 @@ class CommonOptions:
     lost_number: int | None = None
     password_files: tuple[Path, ...] = ()
     key_files: tuple[Path, ...] = ()
+    opened: Image | None = None  # if it is open already; it stays open
 
     @property
     def lost(self) -> int:
@@ -113,6 +117,12 @@ def _transaction_or_time(
 
 
 _PATH = click.Path(path_type=Path)
+_SEVERAL = (
+    click.option("--image", "images", type=_PATH, multiple=True, metavar="IMAGE",
+                 help="Also process this image; may be given several times."),
+    click.option("--all-volumes", is_flag=True,
+                 help="Process each ext volume: a section each, or an output named after it."),
+)  # fmt: skip
 _CHOICES = (
     click.option("--volume", type=click.IntRange(0), metavar="N",
                  help="Number of the volume, as `volumes` lists it."),
@@ -173,7 +183,12 @@ def packed(kind: type, name: str, options: Sequence[Decorator]) -> Decorator:
 
 
 def shared(
-    choices: bool = True, json: bool = True, as_of: bool = False, lost: bool = False
+    choices: bool = True,
+    json: bool = True,
+    as_of: bool = False,
+    lost: bool = False,
+    several: bool = False,
+    more: bool = False,
 ) -> Decorator:
     """Give a command the shared options, packed into its argument `options`.
 
@@ -182,11 +197,27 @@ def shared(
         json: offer `--json`.
         as_of: offer `--as-of`.
         lost: offer `--lost`.
+        several: offer `--image` and `--all-volumes`, and run the command once for each volume.
+        more: offer further arguments IMAGE.
     """
-    offered = ((_CHOICES, choices), (_AS_OF, as_of), (_LOST, lost), (_KEYS, True), (_JSON, json))
+    offered = (
+        (_SEVERAL, several),
+        (_CHOICES, choices),
+        (_AS_OF, as_of),
+        (_LOST, lost),
+        (_KEYS, True),
+        (_JSON, json),
+    )
     options = [option for group, is_offered in offered if is_offered for option in group]
-    image = click.argument("image", type=_PATH)
-    return packed(CommonOptions, "options", [image, *options, _QUIET])
+    images = [click.argument("image", type=_PATH)]
+    if more:
+        images.append(click.argument("more", nargs=-1, type=_PATH, metavar="[IMAGE]..."))
+    decorate = packed(CommonOptions, "options", [*images, *options, _QUIET])
+    if not several:
+        return decorate
+    from ext4kit.cli.several import each_volume
+
+    return lambda command: decorate(each_volume(command))
 
 
 def show(options: CommonOptions, records: Iterable[Record], lines: Iterable[str]) -> None:
@@ -223,9 +254,9 @@ def opened(
     if options.as_of is not None and options.lost:
         raise RequestError("--as-of cannot be combined with --lost: the journal is lost as well")
     check_places(folder, files)
-    with _image(options) as image, _journal_device(options) as device:
+    with image_of(options) as image, _journal_device(options) as device:
         check_apart((*((folder,) if folder else ()), *files), _evidence_files(image, options))
-        volume = _choose(image, options)
+        volume = chosen_volume(image, options)
         replay = options.replay if replay is None else replay
         fs = _filesystem(image, volume, options, replay, device)
         session = Session(options, image, volume, fs)
@@ -288,6 +319,11 @@ def _secret(path: Path) -> bytes:
     return found
 
 
+def image_of(options: CommonOptions) -> AbstractContextManager[Image]:
+    """The image that the options name, closed at the end unless it was open before."""
+    return _image(options) if options.opened is None else nullcontext(options.opened)
+
+
 def _image(options: CommonOptions) -> Image:
     if options.offset is None:
         return open_image(options.image, passphrases(options))
@@ -304,7 +340,7 @@ def _image(options: CommonOptions) -> Image:
     return Image(evidence)
 
 
-def _choose(image: Image, options: CommonOptions) -> ImageVolume:
+def chosen_volume(image: Image, options: CommonOptions) -> ImageVolume:
     """The requested volume, or the only possible one.
 
     Raises:

@@ -27,7 +27,7 @@ Examples:
 
 
 @click.command("timeline", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(several=True)
 @PATHS
 @click.option("--path", metavar="GLOB", help="Select events by old or new path; * also matches /.")
 @INODES

@@ -20,7 +20,7 @@ Examples:
 
 
 @click.command("verify", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(several=True, more=True)
 def command(options: CommonOptions) -> None:
     """Check every checksum and cross-reference of IMAGE.
 

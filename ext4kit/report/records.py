@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Literal
 
@@ -21,9 +22,26 @@ def json_line(record: Record) -> str:
     return json.dumps(record)
 
 
+_SECTION: dict[str, object] = {}  # fields of every record that is printed
+
+
+@contextmanager
+def section(image: str, volume: int) -> Iterator[None]:
+    """Records that are printed within name their image and volume."""
+    _SECTION.update(image=image, volume=volume)
+    try:
+        yield
+    finally:
+        _SECTION.clear()
+
+
+def _placed(record: Record) -> Record:
+    return {**record, **_SECTION}
+
+
 def write_record(record: Record) -> None:
     """Print one record."""
-    sys.stdout.write(json_line(record) + "\n")
+    sys.stdout.write(json_line(_placed(record)) + "\n")
 
 
 def write_lines(lines: Iterable[str]) -> None:
@@ -35,7 +53,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def write_records(records: Iterable[Record]) -> None:
     """Print many records."""
-    write_lines(map(json_line, records))
+    write_lines(map(json_line, map(_placed, records) if _SECTION else records))
 
 
 SHOWN = 10  # problems at the end of a command

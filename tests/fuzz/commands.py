@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from unittest import mock
 
-from ext4kit.cli import main
+from ext4kit.cli import exits, main
 from ext4kit.errors import Ext4kitError
 from tests.fuzz.judging import complaint_about
 
@@ -129,11 +129,11 @@ def called(arguments: list[str], printed: Path | None = None) -> tuple[int, str]
         try:
             return main.run(arguments), said.getvalue()
         except (Ext4kitError, BrokenPipeError) as error:
-            return main._end(error), said.getvalue()
+            return exits.end_of(error), said.getvalue()
         except OSError as error:
             if error.filename is None:
                 raise
-            return main._end(error), said.getvalue()
+            return exits.end_of(error), said.getvalue()
 
 
 @contextlib.contextmanager

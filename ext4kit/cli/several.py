@@ -1,0 +1,183 @@
+"""Several images, and all volumes of an image: the command runs once for each of them.
+
+Each run is a whole one: it opens its volume, reports its problems, and has an output folder or
+output files of its own, named after the image and the volume. A run that fails does not stop the
+others.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ext4kit.cli.exits import DONE, end_of
+from ext4kit.cli.interrupts import INTERRUPTS
+from ext4kit.cli.outputs import check_places
+from ext4kit.cli.session import Command, CommonOptions, chosen_volume, image_of
+from ext4kit.errors import RequestError
+from ext4kit.evidence import Volume
+from ext4kit.opening import Image
+from ext4kit.report.records import section
+from ext4kit.report.safe import printable_text
+
+if TYPE_CHECKING:
+    from ext4kit.export import Target
+
+Values = Mapping[str, object]
+_FOLDER, _PAGE = "out", "html"  # arguments of commands that name outputs, apart from `Target`
+
+
+def each_volume(command: Command) -> Command:
+    """Let a command run once for each image and volume that its options ask for."""
+
+    @functools.wraps(command)
+    def run(*arguments: object, options: CommonOptions, **values: object) -> object:
+        images = (options.image, *options.more, *options.images)
+        if len(images) == 1 and not options.all_volumes:
+            return command(*arguments, options=options, **values)
+        if options.all_volumes and (options.volume is not None or options.offset is not None):
+            raise RequestError("--all-volumes cannot be combined with --volume or --offset")
+        names = _names(images)
+        _check_outputs(values, names)
+        one = functools.partial(_run, functools.partial(command, *arguments), values)
+        worst = DONE
+        for image, name in zip(images, names, strict=True):
+            wanted = replace(options, image=image, images=(), more=(), all_volumes=False)
+            work = functools.partial(_each, one, wanted, options.all_volumes, name)
+            worst = max(worst, _code_of(work))
+        if worst != DONE:
+            raise click.exceptions.Exit(worst)
+        return None
+
+    return run
+
+
+def _names(images: tuple[Path, ...]) -> list[str]:
+    """A name for each image: its file's, with a number if an earlier image has it too."""
+    names: list[str] = []
+    for image in images:
+        name, number = image.name or "image", 2
+        while name in names:
+            name, number = f"{image.name or 'image'}-{number}", number + 1
+        names.append(name)
+    return names
+
+
+def _each(
+    one: Callable[[CommonOptions, str], int], options: CommonOptions, is_all: bool, name: str
+) -> int:
+    """The worst exit code of the runs for one image, which stays open for all of them."""
+    worst = DONE
+    with image_of(options) as image:
+        held = replace(options, opened=image)
+        for volume in _volumes(image, held) if is_all else [chosen_volume(image, held).facts]:
+            run = functools.partial(
+                one, replace(held, volume=volume.index), f"{name}-volume-{volume.index}"
+            )
+            worst = max(worst, _code_of(run))
+    return worst
+
+
+def _volumes(image: Image, options: CommonOptions) -> list[Volume]:
+    """All ext volumes; others are told, apart from those that only contain volumes."""
+    every = [volume.facts for volume in image.volumes]
+    found = [volume for volume in every if volume.is_ext]
+    if not found:
+        return [chosen_volume(image, options).facts]  # says what there is
+    parents = {volume.parent for volume in every}
+    others = [
+        f"{volume.index} ({volume.kind})"
+        for volume in every
+        if not volume.is_ext and volume.index not in parents
+    ]
+    if others and not options.quiet:
+        text = f"not ext2, ext3 or ext4, and left out: volume {', '.join(others)}"
+        click.echo(f"note: {printable_text(str(options.image))}: {text}", err=True)
+    return found
+
+
+def _run(command: Command, values: Values, options: CommonOptions, name: str) -> int:
+    """One run of the command; its exit code."""
+    _head(options)
+    with section(str(options.image), options.volume or 0):
+        command(options=options, **{key: _placed(key, each, name) for key, each in values.items()})
+    return DONE
+
+
+def _head(options: CommonOptions) -> None:
+    """A line that tells which image and volume follows, also on stderr if that is elsewhere."""
+    text = f"== {printable_text(str(options.image))}, volume {options.volume} =="
+    if not options.json:
+        click.echo(text)
+    if not options.quiet and not (sys.stdout.isatty() and sys.stderr.isatty()):
+        click.echo(text, err=True)
+
+
+def _code_of(work: Callable[[], int]) -> int:
+    """The exit code of a run; an error that ends it is told, as at the end of the program."""
+    try:
+        return work()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        raise
+    except Exception as error:
+        if INTERRUPTS.came or os.environ.get("EXT4KIT_DEBUG"):
+            raise
+        return end_of(error)
+
+
+def _placed(key: str, value: object, name: str) -> object:
+    """An output of one run, for a value that names the output of the command."""
+    if isinstance(value, Path) and key == _FOLDER:
+        return value / name
+    if (path := _file_of(key, value)) is None:
+        return value
+    placed = _beside(path, name)
+    return replace(value, path=placed) if isinstance(value, _target()) else placed
+
+
+def _beside(path: Path, name: str) -> Path:
+    """`case.html` -> `case-disk.img-volume-1.html`."""
+    return path.with_name(f"{path.stem}-{name}{path.suffix}")
+
+
+def _file_of(key: str, value: object) -> Path | None:
+    """The file that a value names as output, None for none."""
+    if isinstance(value, _target()):
+        return value.path
+    return value if isinstance(value, Path) and key == _PAGE else None
+
+
+def _target() -> type[Target]:
+    from ext4kit.export import Target  # loads slowly
+
+    return Target
+
+
+def _check_outputs(values: Values, names: list[str]) -> None:
+    """Reject outputs that are in use, before an image is read and its volumes are known.
+
+    Raises:
+        RequestError: one is in use, or is standard output.
+        OutputError: one cannot be written.
+    """
+    for key, value in values.items():
+        path = _file_of(key, value)
+        if isinstance(value, _target()) and path is None:
+            raise RequestError("only one volume can be written to standard output; name a file")
+        if isinstance(value, Path) and key == _FOLDER and not values.get("dry_run"):
+            check_places(value, ())
+        for name in names if path is not None else ():
+            assert path is not None
+            start = glob.escape(f"{path.stem}-{name}-volume-")
+            there = path.parent.glob(f"{start}[0-9]*{glob.escape(path.suffix)}")
+            check_places(None, [*there, _beside(path, f"{name}-volume-1")])
