@@ -114,6 +114,7 @@ class VolumeFacts(TypedDict):
     offset: Annotated[int, "Bytes."]
     size: Size
     kind: Kind
+    version: Annotated[str, "Of the format, as blkid names it: FAT32; 2 of LUKS. May be empty."]
     label: str
     uuid: Uuid
     scheme: str

@@ -100,7 +100,7 @@ class Image:
                 f"{self.evidence.path}: several ext volumes ({listed}); choose one with --volume"
             )
         if not found:
-            kinds = ", ".join(dict.fromkeys(volume.facts.kind for volume in self.volumes))
+            kinds = ", ".join(dict.fromkeys(volume.facts.format for volume in self.volumes))
             raise UnsupportedError(
                 f"{self.evidence.path}: not ext2, ext3 or ext4 (found: {kinds or 'nothing'})"
             )

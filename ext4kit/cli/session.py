@@ -26,7 +26,7 @@ from ext4kit.errors import (
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.containers import open_source
 from ext4kit.evidence.lost import unreadable_ranges
-from ext4kit.evidence.signatures import UNKNOWN, identify
+from ext4kit.evidence.signatures import LVM, RAID, UNKNOWN, identify
 from ext4kit.evidence.source import Source, Window
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
@@ -44,7 +44,7 @@ from ext4kit.units import NANOSECONDS, Moment
 
 _MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
 _HINT_BYTES = 4 << 30  # maximum data to search for superblocks when an image is rejected
-_MAY_HOLD = (UNKNOWN, "lvm2", "linux_raid")  # kinds that may contain an undetected file system
+_MAY_HOLD = (UNKNOWN, LVM, RAID)  # kinds that may contain an undetected file system
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 Command = Callable[..., object]
 Decorator = Callable[[Command], Command]
@@ -411,13 +411,14 @@ def _filesystem(
             _tell_moment(fs, options.as_of.time)
         return fs
     except UnsupportedError as error:
-        kind = volume.facts.kind
         if volume.facts.is_ext:
             raise
-        if kind == UNKNOWN:
+        if volume.facts.kind == UNKNOWN:
             raise UnsupportedError(f"{error}{_elsewhere(image, options)}") from error
         where = f"{options.image}: volume {volume.facts.index}"
-        raise UnsupportedError(f"{where} is {kind}, not ext2, ext3 or ext4") from error
+        raise UnsupportedError(
+            f"{where} is {volume.facts.format}, not ext2, ext3 or ext4"
+        ) from error
 
 
 def _tell_moment(fs: FileSystem, time: int) -> None:

@@ -10,16 +10,22 @@ from pathlib import Path
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
 from ext4kit.evidence.containers import open_source
 from ext4kit.evidence.evidence import Evidence
+from ext4kit.evidence.magics import VolumeSignature
 from ext4kit.evidence.mounts import writable_mounts
 from ext4kit.evidence.partitions import Partition, find_partitions, looks_partitioned
 from ext4kit.evidence.raw import SplitFile
-from ext4kit.evidence.signatures import OWNERS_OF_FIRST_SECTOR, UNKNOWN, VolumeSignature, identify
+from ext4kit.evidence.signatures import (
+    LUKS,
+    LVM,
+    OWNERS_OF_FIRST_SECTOR,
+    UNKNOWN,
+    identify,
+)
 from ext4kit.evidence.source import Source, Window
 from ext4kit.evidence.volume import Volume
 from ext4kit.problems import Problems, Severity
 
-_ENCRYPTED = ("luks1", "luks2")
-_PHYSICAL = "lvm2"
+_LVM_SCHEME = "lvm2"
 _DEPTH = 8  # limit of nested volumes
 
 
@@ -97,7 +103,7 @@ def find_volumes(
     roots = [_Node(each) for each in _listed(source, problems)]
     waiting, seen = list(_unlocked(roots, phrases, problems)), 0
     while seen < len(waiting):  # logical volumes may hold physical ones, also if encrypted
-        physical = [node for node in waiting[seen:] if node.volume.kind == _PHYSICAL]
+        physical = [node for node in waiting[seen:] if node.volume.kind == LVM]
         seen = len(waiting)
         found = _logical(physical, problems) if physical else []
         waiting += _unlocked(found, phrases, problems)
@@ -108,7 +114,7 @@ def _unlocked(nodes: list[_Node], phrases: Sequence[bytes], problems: Problems) 
     """The volumes, and those in encrypted ones that a passphrase opens."""
     for node in nodes:
         yield node
-        if node.volume.kind in _ENCRYPTED and node.depth < _DEPTH:
+        if node.volume.kind == LUKS and node.depth < _DEPTH:
             _open_encrypted(node, phrases, problems)
             yield from _unlocked(node.inner, phrases, problems)
 
@@ -159,10 +165,10 @@ def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
             # a volume without its bytes, which cannot be assembled
             nothing = Window(holder.volume.source, 0, 0)
             signature = VolumeSignature(f"{each.what} logical volume", uuid=each.uuid)
-            unread = Volume.of(nothing, signature, _PHYSICAL, f"{each.name}, {each.what}")
+            unread = Volume.of(nothing, signature, _LVM_SCHEME, f"{each.name}, {each.what}")
             holder.inner.append(_Node(replace(unread, size=each.size), holder.depth + 1))
             continue
-        inner = _inside(holder, each.source, _PHYSICAL, f"{each.name}, {each.what}", problems)
+        inner = _inside(holder, each.source, _LVM_SCHEME, f"{each.name}, {each.what}", problems)
         holder.inner += inner
         found += inner
     return found
@@ -226,11 +232,21 @@ def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
         text = f"holds a backup superblock of an {signature.kind} older than the partition table"
         text = f"{text}, at byte {signature.offset:,}"
         problems.add("whole image", text, Severity.NOTE)
-    elif signature.kind != UNKNOWN:  # the evidence does not show which of both is in use
+    elif signature.kind != UNKNOWN and not _is_of_partition(signature, volumes):
+        # the evidence does not show which of both is in use
         text = f"has a partition table and is also {signature.kind}; both are listed"
         problems.add("whole image", text, Severity.WARNING)
         volumes.insert(0, _volume(source, whole, signature))
     return tuple(volumes)
+
+
+def _is_of_partition(signature: VolumeSignature, volumes: Sequence[Volume]) -> bool:
+    """Whether the last sectors of the disk show what a partition that reaches there is."""
+    return any(
+        each.kind == signature.kind
+        and 0 < each.offset <= signature.offset < each.offset + each.size
+        for each in volumes
+    )
 
 
 def _volume(source: Source, part: Partition, signature: VolumeSignature | None = None) -> Volume:

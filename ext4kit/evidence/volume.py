@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from ext4kit.evidence.signatures import EXT_KINDS, VolumeSignature
+from ext4kit.evidence.magics import VolumeSignature
+from ext4kit.evidence.signatures import EXT_KINDS
 from ext4kit.evidence.source import Window
 from ext4kit.fields import VolumeFacts
 
@@ -18,7 +19,7 @@ class Volume:
         index: its number in the evidence, from 1 on.
         offset: byte offset in the image, or in the parent for a volume in another one.
         size: bytes according to the partition table; `source.size` counts those in the image.
-        kind: "ext2", "ext3", "ext4", "jbd", "xfs", "swap" ... or "unknown".
+        kind: as blkid names it: "ext4", "jbd", "xfs", "crypto_LUKS" ...; or "unknown".
         label: the volume's own name, "" if it has none.
         uuid: the volume's own UUID or serial number, "" if it has none.
         scheme: "gpt", "mbr", "bsd" ...; "mbr/bsd" within a partition; "luks", "lvm2"; "" when
@@ -27,6 +28,7 @@ class Volume:
         source: the volume's bytes.
         backup: whether the first superblock of ext is destroyed and a backup was found.
         parent: number of the volume that contains it, 0 for the disk itself.
+        version: of the format, as blkid names it: "FAT32", "2" of LUKS; "" if there is none.
     """
 
     index: int
@@ -40,6 +42,7 @@ class Volume:
     source: Window
     backup: bool = False
     parent: int = 0
+    version: str = ""
 
     @classmethod
     def of(cls, window: Window, signature: VolumeSignature, scheme: str, description: str) -> Self:
@@ -55,12 +58,18 @@ class Volume:
             description=description,
             source=window,
             backup=signature.backup,
+            version=signature.version,
         )
 
     @property
     def is_ext(self) -> bool:
         """Whether it is ext2, ext3 or ext4; an external journal is not a file system."""
         return self.kind in EXT_KINDS
+
+    @property
+    def format(self) -> str:
+        """Kind and version for people; that of ext says nothing."""
+        return self.kind if self.is_ext or not self.version else f"{self.kind} ({self.version})"
 
     def as_facts(self) -> VolumeFacts:
         """The facts that identify the volume, as plain JSON values."""
@@ -69,6 +78,7 @@ class Volume:
             "offset": self.offset,
             "size": self.size,
             "kind": self.kind,
+            "version": self.version,
             "label": self.label,
             "uuid": self.uuid,
             "scheme": self.scheme,

@@ -91,7 +91,7 @@ def hash_lines(evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]) ->
             place = f"{hashes.size:,} bytes at {volume.offset:,}{within}"
             place += f", {missing:,} more are missing" if missing else ""
             yield ""
-            yield f"Volume {volume.index} ({printable_text(volume.kind)}): {place}"
+            yield f"Volume {volume.index} ({printable_text(volume.format)}): {place}"
             yield from _digest_lines(hashes, {})
 
 

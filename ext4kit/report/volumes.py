@@ -22,7 +22,7 @@ def volume_lines(volumes: Sequence[Volume]) -> list[str]:
     """
     headings, rows, right = list(_HEADINGS), [], {0, 1, 2}
     for volume in volumes:
-        kind = f"{volume.kind} (backup superblock)" if volume.backup else volume.kind
+        kind = f"{volume.kind} (backup superblock)" if volume.backup else volume.format
         values = (volume.index, volume.offset, volume.size, kind, volume.label, volume.uuid,
                   volume.scheme, volume.description)  # fmt: skip
         rows.append([printable_text(str(value)) or "-" for value in values])

@@ -321,7 +321,7 @@ def _volumes(case: TriageReport) -> RenderableType:
         mark = "▸" if volume.index == case.volume.index else ""
         inside = f" in {volume.parent}" if volume.parent else ""
         values = (
-            mark, str(volume.index), human_size(volume.size), f"{volume.offset:,}", volume.kind,
+            mark, str(volume.index), human_size(volume.size), f"{volume.offset:,}", volume.format,
             volume.label, f"{volume.scheme} {volume.description}{inside}",
         )  # fmt: skip
         table.add_row(*(Text(printable_text(value.strip())) for value in values))

@@ -90,7 +90,7 @@ def test_luks2_has_the_bytes_of_the_raw_image(
     image = _encrypted(tool, sample, tmp_path / "disk", key, *options)
     with open_evidence(image, [PHRASE.encode()]) as evidence:
         outer, inner = evidence.volumes
-        assert (outer.kind, inner.kind, inner.parent) == ("luks2", "ext4", 1)
+        assert (outer.kind, inner.kind, inner.parent) == ("crypto_LUKS", "ext4", 1)
         size = sample.stat().st_size
         assert inner.source.read(0, size) == sample.read_bytes()
         assert inner.source.read(12_345, 99) == sample.read_bytes()[12_345:12_444]
@@ -110,7 +110,7 @@ def test_the_second_header_of_luks2_stands_in_for_the_first(
     image = _encrypted(tool, sample, tmp_path / "disk", key, *FAST)
     _put(image, 4096 + 100, b"damage")
     with open_evidence(image, [PHRASE.encode()]) as evidence:
-        assert [volume.kind for volume in evidence.volumes] == ["luks2", "ext4"]
+        assert [volume.kind for volume in evidence.volumes] == ["crypto_LUKS", "ext4"]
 
 
 def test_a_wrong_pass_phrase_is_one_line_and_none_is_a_note(
@@ -367,8 +367,8 @@ def test_they_are_read_as_they_come(
     told = [(each["index"], each["parent"], each["kind"], each["scheme"]) for each in records]
     assert told == [
         (1, None, "unknown", "gpt"),
-        (2, None, "luks2", "gpt"),
-        (3, 2, "lvm2", "luks"),
+        (2, None, "crypto_LUKS", "gpt"),
+        (3, 2, "LVM2_member", "luks"),
         (4, 3, "ext4", "lvm2"),
     ]
     same_answers(image, "--password-file", password)
