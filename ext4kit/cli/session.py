@@ -116,7 +116,7 @@ def _transaction_or_time(
     return None if found is None else Moment(found)
 
 
-_PATH = click.Path(path_type=Path)
+_PATH = click.Path(path_type=Path, readable=False)  # the error of opening it says more
 _SEVERAL = (
     click.option("--image", "images", type=_PATH, multiple=True, metavar="IMAGE",
                  help="Also process this image; may be given several times."),

@@ -35,10 +35,33 @@ def _refusal(path: Path, error: OSError) -> AccessError:
     """An error of one line: the path, why it could not be opened, and a remedy if there is one."""
     advice = ""
     if isinstance(error, PermissionError):
-        advice = "; run with the rights to read it (root for devices) or copy it first"
+        advice = f"; {_remedy(path)}"
     elif isinstance(error, FileNotFoundError):
         advice = "; check the path"
     return AccessError(f"{path}: cannot be opened: {error.strerror or error}{advice}")
+
+
+def _remedy(path: Path) -> str:
+    """What a user without the right to read a file or a device can do."""
+    with suppress(OSError):
+        facts = path.stat()
+        if stat.S_ISBLK(facts.st_mode):
+            group = _group(facts) or "disk"
+            return f"use sudo, or be in the group {group} (`sudo adduser $USER {group}`)"
+        if group := _group(facts):
+            return f"use sudo, or be in the group {group}"
+    return "use sudo, or ask its owner for the right to read it"
+
+
+def _group(facts: os.stat_result) -> str:
+    """Name of the group that may read a file; "" if there is none but that of root."""
+    if not facts.st_mode & stat.S_IRGRP or facts.st_gid == 0:
+        return ""
+    with suppress(ImportError, KeyError):
+        from grp import getgrgid
+
+        return getgrgid(facts.st_gid).gr_name
+    return ""
 
 
 def _open(path: Path) -> int:

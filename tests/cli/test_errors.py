@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -114,15 +115,46 @@ def test_wrong_requests(run: Run, image: Path) -> None:
 
 
 @pytest.mark.skipif(not is_root(), reason="needs root to become someone else")
-def test_no_permission(copy: Path) -> None:
-    copy.chmod(0o600)
-    os.chmod(copy.parent, 0o755)  # noqa: PTH101
+@pytest.mark.parametrize(
+    ("kind", "group", "hint"),
+    [
+        ("file", 0, "use sudo, or ask its owner for the right to read it"),
+        ("file", 6, "use sudo, or be in the group disk"),
+        ("device", 6, "use sudo, or be in the group disk (`sudo adduser $USER disk`)"),
+        ("folder", 0, "use sudo"),
+    ],
+)
+def test_without_the_right_to_read_the_remedy_is_told(
+    tmp_path: Path, kind: str, group: int, hint: str
+) -> None:
+    """6 is Debian's group disk; one line, and exit code 3."""
+    place = evidence = tmp_path / "evidence"
+    if kind == "device":
+        try:
+            os.mknod(evidence, 0o660 | stat.S_IFBLK, os.makedev(7, 250))
+        except OSError:
+            pytest.skip("device nodes cannot be made here")
+    elif kind == "folder":
+        place.mkdir()
+        evidence = place / "disk.img"
+        evidence.write_bytes(b"x")
+    else:
+        evidence.write_bytes(b"x")
+    os.chown(place, 0, group)
+    place.chmod(0o640 if group else 0o600)
+    for each in (tmp_path, *tmp_path.parents):
+        if each.stat().st_uid == 0 and each.stat().st_mode & 0o077 == 0:
+            each.chmod(0o711)
     code = (
-        "import os, sys; import ext4kit.cli.info, ext4kit.cli.main as m; os.setuid(65534);"
-        f"sys.exit(m.run(['info', {str(copy)!r}]))"
+        "import grp, os, sys; import ext4kit.cli.info, ext4kit.cli.ls, ext4kit.cli.main as m\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        f"path = {str(evidence)!r}\n"
+        "codes = [m.run([command, path]) for command in ('info', 'ls')]\n"
+        "sys.exit(codes[0] if codes[0] == codes[1] else 99)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
-    check(done, 3, "Permission denied")
+    check(done, 3, "cannot be opened: Permission denied", hint)
+    assert done.stderr.count(b"\n") == 2
 
 
 @pytest.mark.parametrize("command", [("extract", "/"), ("recover",)])
