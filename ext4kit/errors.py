@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
+# Blanks at the ends of a name, which nobody sees, and a text that looks as if it were quoted.
+_UNCLEAR = re.compile(r"^\s|\s$|\s/|/\s|^\".*\"$", re.DOTALL)
+
+
+def quoted(text: str) -> str:
+    """A name or path for people, in quotation marks if a name in it begins or ends with a blank.
+
+    >>> quoted("/var/lib/... ")
+    '"/var/lib/... "'
+    """
+    return f'"{text}"' if _UNCLEAR.search(text) else text
+
+
+def path_text(path: bytes) -> str:
+    """A path in the message of an error."""
+    return quoted(path.decode("utf-8", "backslashreplace"))
+
 
 class Ext4kitError(Exception):
     """Root of all exceptions that ext4kit raises on purpose."""

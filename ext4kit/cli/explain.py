@@ -13,7 +13,7 @@ import click
 from ext4kit.cli.finding import Search, deleted_files, sources_option
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
-from ext4kit.errors import RequestError
+from ext4kit.errors import RequestError, path_text
 from ext4kit.output import hash_zeros
 from ext4kit.recovery import DeletedFile, Grade, manifest_record
 from ext4kit.recovery.manifest import RecoveredFile
@@ -108,7 +108,7 @@ def _records(session: Session, target: bytes, search: Search) -> list[RecoveredF
         if (number.isdigit() and file.number == int(number)) or file.path == path
     ]
     if not found:
-        raise RequestError(f"{os.fsdecode(target)}: no deleted file has this path or inode number")
+        raise RequestError(f"{path_text(target)}: no deleted file has this path or inode number")
     return [{**manifest_record(file, None), "sha256": _hash_of(file)} for file in found]
 
 

@@ -14,7 +14,7 @@ from ext4kit.cli.session import Session, packed
 from ext4kit.cli.values import named
 from ext4kit.recovery import DeletedFiles, Grade, find_deleted
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
-from ext4kit.report.safe import printable
+from ext4kit.report.safe import shown
 from ext4kit.selection import Selection
 
 _BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.CONSISTENT, Grade.INTACT)
@@ -133,7 +133,7 @@ def _unmatched(selection: Selection, found: DeletedFiles, kept: DeletedFiles) ->
             continue
         name = path.rpartition(b"/")[2]
         same = sum(file.path is None and file.name == name for file in found)
-        text = f"no such deleted file: {printable(path)}"
+        text = f"no such deleted file: {shown(path)}"
         hint = f"; {same} of that name are in unknown directories: give the name without a slash"
         yield text + hint * bool(same)
     for number in set(selection.numbers) - {file.number for file in kept}:

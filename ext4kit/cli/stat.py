@@ -8,7 +8,7 @@ import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
-from ext4kit.errors import AccessError
+from ext4kit.errors import AccessError, path_text
 from ext4kit.report.inode_facts import inode_lines, inode_record, unknown_lines, unknown_record
 from ext4kit.report.records import write_record
 
@@ -43,7 +43,7 @@ def _show(session: Session, target: bytes) -> None:
     except AccessError as error:
         if fs.as_of is None:
             raise
-        fs.problems.add(os.fsdecode(target), str(error))
+        fs.problems.add(path_text(target), str(error))
         show(options, [unknown_record(target, str(error))], unknown_lines(target, str(error)))
         return
     if options.json:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ext4kit.errors import CorruptError, RequestError
+from ext4kit.errors import CorruptError, RequestError, path_text
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
 from ext4kit.filesystem.directories import (
@@ -148,7 +148,7 @@ class FileSystem(Inodes):
         return number
 
     def _lookup_child(self, number: int, name: bytes, path: bytes) -> int:
-        shown = path.decode("utf-8", "backslashreplace")
+        shown = path_text(path)
         if not self.inode(number).is_directory:
             raise RequestError(f"{shown}: a part of the path is not a directory")
         listing = self._listing(number)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 import numpy as np
 
 from ext4kit import fields, reasons
-from ext4kit.errors import AccessError, CorruptError, OutputError, RequestError
+from ext4kit.errors import AccessError, CorruptError, OutputError, RequestError, path_text
 from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
@@ -104,7 +104,7 @@ def extract(
                             manifest.append(_unknown_record(fs, item))
                             result.incomplete += 1
                 if wanted.paths and manifest.count == count_before:
-                    patterns = b", ".join(wanted.paths).decode("utf-8", "backslashreplace")
+                    patterns = ", ".join(map(path_text, wanted.paths))
                     fs.problems.add(patterns, "no file matches")
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}") from error

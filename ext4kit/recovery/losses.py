@@ -11,6 +11,7 @@ import numpy as np
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.types import Bools
 from ext4kit.carving import BlockFeatures
+from ext4kit.errors import path_text
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.recovery.attribution import BlockAttribution
@@ -139,7 +140,7 @@ def _owner_texts(blocks: BlockAttribution) -> Callable[[int, int], str]:
             if not number:
                 return UNKNOWN_OWNER
             path = paths.get(number)
-            shown = "" if path is None else " " + path.decode("utf-8", "backslashreplace")
+            shown = "" if path is None else " " + path_text(path)
             return f"inode {number}{shown}"
         known = blocks.transactions.get(tid)
         when = f" in transaction {known.transaction}" if known else ""

@@ -12,7 +12,7 @@ from ext4kit.crosscheck.causes import CAUSES
 from ext4kit.crosscheck.result import DELETED_NAME, NAME, Field
 from ext4kit.crosscheck.sides import TIMES
 from ext4kit.fields import json_name
-from ext4kit.report.safe import printable, printable_text
+from ext4kit.report.safe import printable_text, shown
 from ext4kit.report.tables import table_lines
 from ext4kit.report.times import iso
 
@@ -57,7 +57,7 @@ def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
 
 def _line(difference: Difference) -> str:
     detail = f"  [{printable_text(difference.detail)}]" if difference.detail else ""
-    path, field = printable(difference.path), difference.field
+    path, field = shown(difference.path), difference.field
     if field in (NAME, DELETED_NAME):
         missing = "The Sleuth Kit" if difference.tsk is None else "ext4kit"
         where = "tree" if field == NAME else "names of deleted files"

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
+from ext4kit.errors import quoted
 from ext4kit.fields import json_name
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult, is_written
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.model import Unbound
-from ext4kit.report.safe import printable
+from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import human_size, table_lines
 from ext4kit.report.times import iso_short
 
@@ -72,7 +73,8 @@ def known_path(file: DeletedFile, unknown: str) -> str | None:
 def display_path(file: DeletedFile) -> str:
     """Path of a deleted file as far as it is known; the first block of a carved file."""
     nameless = f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
-    return known_path(file, "(directory unknown)") or nameless
+    path = known_path(file, "(directory unknown)")
+    return nameless if path is None else quoted(path)
 
 
 def _path_with_notes(file: DeletedFile) -> str:
@@ -82,7 +84,7 @@ def _path_with_notes(file: DeletedFile) -> str:
         return f"{path}  [{_file_type_text(file)}]"
     notes: list[str] = [] if file.kind == "file" else [file.kind]
     if file.link_target is not None:
-        notes.append(f"to {printable(file.link_target)}")
+        notes.append(f"to {shown(file.link_target)}")
     if file.blocks_reused:
         notes.append(f"{file.blocks_reused:,} of {file.blocks:,} blocks reused")
     if file.superseded:
@@ -123,7 +125,7 @@ def name_lines(deleted: DeletedFiles) -> list[str]:
     for one in names:
         path = b"(directory unknown)/" + one.name if one.path is None else one.path
         number = "-" if one.inode is None else str(one.inode)
-        rows.append((number, one.reason.value, printable(path)))
+        rows.append((number, one.reason.value, shown(path)))
     lines = ["", *table_lines(_NAME_HEADINGS, rows, right={0})] if rows else []
     meanings = sorted({(one.reason.value, one.meaning) for one in names})
     lines += ["", *(f"{reason}: {meaning}" for reason, meaning in meanings)] if meanings else []

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypedDict, cast
 import numpy as np
 
 from ext4kit import fields
-from ext4kit.errors import AccessError
+from ext4kit.errors import AccessError, quoted
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.journal_gaps import find_journal_gaps
@@ -118,7 +118,7 @@ class Explanation:
 
     def _identity(self) -> Iterator[str]:
         record = self.record
-        called = record["path"] or record["name"] or "A file without a known name"
+        called = quoted(record["path"] or record["name"] or "A file without a known name")
         size = "of unknown size" if record["size"] is None else f"of {record['size']:,} bytes"
         if record["inode"] is None:
             yield f"Content {size} was found at block {record['first_block']:,}, without an inode."

@@ -14,7 +14,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.parsers import acl
 from ext4kit.parsers.inode import Inode, InodeFlags
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import printable, printable_text
+from ext4kit.report.safe import printable, printable_text, shown
 from ext4kit.report.superblock_facts import Fact, fact_lines
 from ext4kit.report.times import iso, iso_seconds
 from ext4kit.units import NANOSECONDS
@@ -40,7 +40,7 @@ def inode_lines(fs: FileSystem, inode: Inode, path: bytes) -> list[str]:
 def unknown_lines(path: bytes, reason: str) -> list[str]:
     """Lines for a path whose inode is unknown."""
     state = f"unknown: {printable_text(reason)}"
-    return fact_lines(iter((("Path", printable(path)), ("State", state))))
+    return fact_lines(iter((("Path", shown(path)), ("State", state))))
 
 
 class UnknownInodeRecord(fields.PathText):
@@ -56,7 +56,7 @@ def unknown_record(path: bytes, reason: str) -> UnknownInodeRecord:
 
 
 def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
-    yield "Path", printable(path)
+    yield "Path", shown(path)
     yield "Inode", str(inode.number)
     yield "Type", inode.kind
     yield "Mode", f"{stat.S_IMODE(inode.mode):04o} ({mode_text(inode.mode)})"
@@ -67,7 +67,7 @@ def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
     yield "Device", "{}, {}".format(*inode.device) if inode.device else None
     if inode.kind == "symlink":
         target = _target(fs, inode)
-        yield "Target", "cannot be read" if target is None else printable(target)
+        yield "Target", "cannot be read" if target is None else shown(target)
     for label, name in _TIMES.items():
         moment = getattr(inode, name)
         yield label, "no room in this inode" if moment is None else iso(moment)
@@ -125,7 +125,7 @@ def _attribute_lines(attributes: dict[bytes, bytes]) -> Iterator[str]:
     for name, value in attributes.items():
         entries = _acl_entries(name, value)
         if entries is None:
-            yield f"  {printable(name)} = {printable(value)}"
+            yield f"  {shown(name)} = {shown(value)}"
         else:
             yield from (f"  {printable(name)}:", *(f"    {entry}" for entry in entries))
 

@@ -12,7 +12,7 @@ from ext4kit.fields import Nothing, WhichText, json_name
 from ext4kit.journal.versions import FieldChange, VersionDiff
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import printable
+from ext4kit.report.safe import shown
 from ext4kit.report.times import commit_time, iso, iso_seconds, iso_short
 
 MOST_LINES = 100  # changes of one version in text; JSON has all
@@ -73,7 +73,7 @@ def _name_text(what: str, which: object) -> str:
     if which is None:
         return what.replace("_", " ")
     if isinstance(which, bytes):
-        return f"{what} {printable(which)}"
+        return f"{what} {shown(which)}"
     if isinstance(which, tuple):
         return f"{what} {which[0]}" + (f" to {which[1]}" if which[1] != which[0] else "")
     if what == "hash":
@@ -107,7 +107,7 @@ def _plain_text(what: str, value: object) -> str:
         return f"block {value}"
     if isinstance(value, bytes):
         if what == "target":
-            return printable(value)
+            return shown(value)
         text = value[:MOST_BYTES].hex(" ")
         return text + (f" ... ({len(value):,} bytes)" if len(value) > MOST_BYTES else "")
     if isinstance(value, list | tuple):

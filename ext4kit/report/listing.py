@@ -13,13 +13,13 @@ import numpy as np
 
 from ext4kit import fields
 from ext4kit.arrays.types import Bytes2D, Int64s
-from ext4kit.errors import AccessError, CorruptError
+from ext4kit.errors import AccessError, CorruptError, quoted
 from ext4kit.fields import Nothing, TargetText, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DirTree
 from ext4kit.parsers.inode import KINDS, InodeTable, is_fast_symlink
 from ext4kit.report import text_columns
-from ext4kit.report.safe import is_plain_ascii, printable, printable_lines
+from ext4kit.report.safe import are_plain, printable, printable_lines, shown, shown_lines
 from ext4kit.report.tables import human_size
 
 AT_ONCE = 1 << 16
@@ -83,24 +83,25 @@ def plain_text(found: ListedNames) -> Iterator[bytes]:
     if found.tree is not None:
         yield from _tree_text(found.tree)
     elif len(found):
-        yield printable_lines(found.names).encode()
+        yield shown_lines(found.names).encode()
 
 
 def _tree_text(tree: DirTree) -> Iterator[bytes]:
     """All paths of a tree, one per line; plain names of one directory are joined in one step."""
-    folders = printable_lines(tree.folders).encode().split(b"\n")
-    prefixes = [b"\n" + folder + b"/" for folder in folders]
+    folders = printable_lines(tree.folders).split("\n")
+    is_clear = [quoted(folder) == folder for folder in folders]
     runs = tree.name_runs()
     first = 1  # omits the line break before the first line
     while some := list(islice(runs, RUNS_AT_ONCE)):
         lines = []
         for folder, rows, names in some:
-            prefix = prefixes[folder]
-            if is_plain_ascii(names) and names.count(b"\n") == rows.stop - rows.start:
-                lines.append(names.replace(b"\n", prefix))
+            is_whole = names.count(b"\n") == rows.stop - rows.start
+            if is_clear[folder] and is_whole and are_plain(names):
+                lines.append(names.replace(b"\n", f"\n{folders[folder]}/".encode()))
             else:
                 each = tree.names.take(rows).tolist()
-                lines.append(b"".join(prefix + printable(name).encode() for name in each))
+                paths = (quoted(f"{folders[folder]}/{printable(name)}") for name in each)
+                lines += (f"\n{path}".encode() for path in paths)
         yield b"".join(lines)[first:]
         first = 0
     if len(tree):
@@ -143,7 +144,7 @@ def long_text(
         if numbered:
             columns.insert(0, text_columns.decimals(table.number))
         for row, target in link_targets(fs, table).items():
-            lines[row] += f" -> {printable(target)}".encode()
+            lines[row] += f" -> {shown(target)}".encode()
         yield text_columns.joined(columns, lines)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from ext4kit.errors import quoted
+
 _FORMAT_RANGES = (
     "\u0000-\u001f\u007f-\u009f"  # C0, DEL, C1: escapes, bells, cursor movement
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # invisible
@@ -18,6 +20,7 @@ _FORMAT_RANGES = (
 )
 _UNSAFE = re.compile(f"[{_FORMAT_RANGES}\\\\]")
 _UNSAFE_BYTES = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
+_UNCLEAR_LINES = re.compile(rb"^ |/ | /| $|^\"", re.MULTILINE)
 _PLAIN_LINES = bytes({ord("\n"), *range(0x20, 0x7F)} - {ord("\\")})
 
 
@@ -30,6 +33,27 @@ def printable(name: bytes) -> str:
     if not _UNSAFE_BYTES.search(name):
         return name.decode("ascii")
     return _UNSAFE.sub(_escaped, name.decode("utf-8", "surrogateescape"))
+
+
+def shown(name: bytes) -> str:
+    """A name or path for people, in quotation marks where blanks would be overlooked.
+
+    >>> shown(b"... ")
+    '"... "'
+    """
+    return quoted(printable(name))
+
+
+def shown_lines(names: list[bytes]) -> str:
+    """Many names or paths for people, one per line; plain ones are processed in one pass."""
+    if are_plain(blob := b"\n".join(names)) and blob.count(b"\n") == len(names) - 1:
+        return blob.decode("ascii") + "\n"
+    return "".join(f"{shown(name)}\n" for name in names)
+
+
+def are_plain(lines: bytes) -> bool:
+    """Whether lines need neither an escape nor quotation marks."""
+    return is_plain_ascii(lines) and not _UNCLEAR_LINES.search(lines)
 
 
 def printable_text(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from ext4kit import fields
 from ext4kit.fields import NoOldPath, Nothing, OldPathText, json_name
 from ext4kit.report.inode_facts import flag_names
-from ext4kit.report.safe import printable
+from ext4kit.report.safe import printable, shown
 from ext4kit.report.times import commit_time, iso
 from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
 from ext4kit.timeline.events import EventValue
@@ -53,7 +53,7 @@ def event_words(event: Event) -> tuple[str, str]:
     """(the path, both paths where it changed; the change, "" where the kind is sufficient)."""
     both = event.kind in (EventKind.RENAMED, EventKind.MOVED)
     paths = (event.old_path, event.path) if both else (event.path,)
-    texts = ("(path unknown)" if path is None else printable(path) or "/" for path in paths)
+    texts = ("(path unknown)" if path is None else shown(path) or "/" for path in paths)
     return " -> ".join(texts), _details(event)
 
 

@@ -12,7 +12,7 @@ from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problem, Severity
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.listing import mode_text
-from ext4kit.report.safe import printable, printable_text
+from ext4kit.report.safe import printable, printable_text, shown
 from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.report.times import iso_short
@@ -270,8 +270,7 @@ def sighting_path(one: Sighting) -> str:
     """Path of the sighting, or a text for an unknown path."""
     if one.path is None:
         return "(path unknown)" if one.inode is None else f"(path unknown, inode {one.inode})"
-    text = printable(one.path) or "/"
-    return f'"{text}"' if text.endswith(" ") or "/ " in text or " /" in text else text
+    return shown(one.path) or "/"
 
 
 def sighting_text(one: Sighting) -> str:
@@ -314,7 +313,7 @@ def story_text(story: Sequence[StoryStep]) -> str:
 
 def zero_length_path(one: ZeroLengthFile) -> str:
     """Path of a zero-length file, or a text for an unknown path."""
-    return "(path unknown)" if one.path is None else printable(one.path)
+    return "(path unknown)" if one.path is None else shown(one.path)
 
 
 def zero_length_text(one: ZeroLengthFile) -> str:
