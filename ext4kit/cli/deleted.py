@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 
 import click
 
+from ext4kit.cli.colours import has_colours
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
@@ -101,11 +101,12 @@ def command(
 
 def _print(deleted: DeletedFiles, names: bool) -> None:
     """Print the table, with coloured grades on a terminal, and the counts."""
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    coloured = has_colours(sys.stdout)
     lines = []
     for grade, line in deleted_lines(deleted):
         if grade and coloured:
             line = click.style(str(grade), fg=COLOURS[grade]) + line[len(grade) :]
         lines.append(line)
     lines.append(counts_line(grade_counts(deleted)))
-    click.echo("\n".join(lines + (name_lines(deleted) if names else [])))
+    lines += name_lines(deleted) if names else []
+    click.echo("\n".join(lines), color=coloured)

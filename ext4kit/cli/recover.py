@@ -27,7 +27,7 @@ _EXAMPLE = """\b
 Examples:
   ext4kit recover disk.img -o recovered
   ext4kit recover disk.img /home/me/thesis.odt -o recovered
-  ext4kit recover disk.img '/home/me/**/*.jpg' --deleted-since yesterday --dry-run
+  ext4kit recover disk.img '/home/**/*.jpg' --deleted-since 2h --dry-run
   ext4kit recover disk.img --volume 2 -o recovered --versions
   ext4kit recover disk.img --lost -o recovered
 """
@@ -55,13 +55,13 @@ def command(
     matches directories; a PATH without a slash is a name in any directory.
 
     \b
-    OUT/files/PATH                        path known
-    OUT/unnamed/inode-NUMBER-GENERATION   inode known, path unknown
-    OUT/unnamed/inode-NUMBER-GENERATION/PATH   below a directory with unknown path
-    OUT/inferred/PATH                     content matched with a freed inode by order
-    OUT/carved/block-NUMBER.EXTENSION     content without an inode
-    OUT/manifest.jsonl                    one record per file, also for files not written
-    OUT/case.json                         actions, times and evidence
+    OUT/files/PATH                       path known
+    OUT/unnamed/inode-NUMBER-GENERATION  inode known, path unknown
+    OUT/unnamed/inode-N-G/PATH           below a directory with unknown path
+    OUT/inferred/PATH                    content matched with an inode by order
+    OUT/carved/block-NUMBER.EXTENSION    content without an inode
+    OUT/manifest.jsonl                   one record per file, written or not
+    OUT/case.json                        actions, times and evidence
     """  # noqa: D301 -- click reads the backspace
     if out is None and not dry_run:
         raise RequestError("name an output folder with -o, or list the files with --dry-run")

@@ -22,6 +22,7 @@ from ext4kit.recovery.manifest import RecoveredFile, Trust
 from ext4kit.recovery.model import Grade
 from ext4kit.report.deleted import GRADE_MEANINGS
 from ext4kit.report.safe import printable_text
+from ext4kit.report.tables import fold_row
 from ext4kit.report.times import iso
 
 MOST_RUNS = 32  # that are listed; the others are counted
@@ -258,4 +259,4 @@ class Explanation:
 def explanation_lines(sentences: list[str]) -> list[str]:
     """The sentences as numbered lines."""
     width = len(str(len(sentences)))
-    return [f"{number:>{width}}. {text}" for number, text in enumerate(sentences, 1)]
+    return [fold_row(f"{number:>{width}}. ", text) for number, text in enumerate(sentences, 1)]

@@ -16,6 +16,7 @@ from ext4kit.journal import BlockHistory, Log, Transaction
 from ext4kit.journal import block_types as types
 from ext4kit.journal.block_types import BlockRole, Touched
 from ext4kit.journal.transactions import TransactionState
+from ext4kit.report.tables import fold_cells
 from ext4kit.report.times import commit_time, iso
 
 _HEADINGS = ("transaction", "committed", "mount", "state", "copies", "revokes", "descriptors")
@@ -57,7 +58,7 @@ def _line(cells: tuple[str, ...], last: str) -> str:
         cell.rjust(width) if right else cell.ljust(width)
         for cell, width, right in zip(cells, _WIDTHS, _RIGHT, strict=True)
     ]
-    return "  ".join([*padded, last]).rstrip()
+    return fold_cells("  ".join([*padded, last]).rstrip(), [*padded, last])
 
 
 def _kind_text(fs: FileSystem, kind: BlockRole, numbers: list[int]) -> str:

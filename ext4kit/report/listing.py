@@ -20,7 +20,7 @@ from ext4kit.filesystem.directories import DirTree
 from ext4kit.parsers.inode import KINDS, InodeTable, is_fast_symlink
 from ext4kit.report import text_columns
 from ext4kit.report.safe import are_plain, printable, printable_lines, shown, shown_lines
-from ext4kit.report.tables import human_size
+from ext4kit.report.tables import fold_row, human_size, screen_width
 
 AT_ONCE = 1 << 16
 RUNS_AT_ONCE = 256
@@ -145,7 +145,20 @@ def long_text(
             columns.insert(0, text_columns.decimals(table.number))
         for row, target in link_targets(fs, table).items():
             lines[row] += f" -> {shown(target)}".encode()
-        yield text_columns.joined(columns, lines)
+        yield _folded(text_columns.joined(columns, lines), lines)
+
+
+def _folded(text: bytes, tails: list[bytes]) -> bytes:
+    """The lines of a list; on a terminal with the names folded that have no room."""
+    width = screen_width()
+    if width is None or not tails:
+        return text
+    lines = text.split(b"\n")[:-1]
+    rows = (
+        fold_row(line[: -len(tail)].decode(), tail.decode()) if tail else line.decode()
+        for line, tail in zip(lines, tails, strict=True)
+    )
+    return "".join(f"{row}\n" for row in rows).encode()
 
 
 def _line_batches(found: ListedNames) -> Iterator[list[bytes]]:

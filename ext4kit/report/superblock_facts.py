@@ -13,6 +13,7 @@ from ext4kit.parsers import features as known
 from ext4kit.parsers.features import Compat, Features, Incompat, RoCompat
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.report.safe import printable
+from ext4kit.report.tables import fold_row
 from ext4kit.report.times import iso_seconds, local_time_text, span
 
 Fact = tuple[str, str | None]  # label and value; a fact without a value is not printed
@@ -31,7 +32,7 @@ _ERROR_CODES = (
 def fact_lines(facts: Iterator[Fact]) -> list[str]:
     """Each fact as `Label:   value`, the values in one column."""
     return [
-        _TABBED.get(label, f"{label}:".ljust(LABEL_WIDTH)) + value
+        fold_row(_TABBED.get(label, f"{label}:".ljust(LABEL_WIDTH)), value)
         for label, value in facts
         if value is not None
     ]

@@ -1,8 +1,14 @@
-"""Tables as plain text, the same for a terminal, a pipe and a file."""
+"""Tables as plain text. A row that is wider than the terminal is folded between its columns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import shutil
+import sys
+from collections.abc import Collection, Iterator, Sequence
+
+_GAP = "  "
+_FEWEST = 24  # columns of the terminal for a last cell beside the others; with fewer it is below
+_INDENT = 4  # of what is below
 
 
 def table_lines(
@@ -10,20 +16,104 @@ def table_lines(
 ) -> list[str]:
     """Lines of a table of printable cells, with the positions of right-aligned columns.
 
-    A column is as wide as its widest cell on a terminal.
+    A column is as wide as its widest cell on a terminal. There, a line that does not fit has line
+    breaks: within the last cell, or before the columns that have no room.
     """
-    from rich.cells import cell_len  # loads slowly
-
+    cells = list(zip(headings, *rows, strict=True))
+    sizes = [list(map(_cells, column)) for column in cells]
+    widths = list(map(max, sizes))
     columns = []
-    for place, column in enumerate(zip(headings, *rows, strict=True)):
-        sizes = [len(cell) if cell.isascii() else cell_len(cell) for cell in column]
-        widest = max(sizes)
-        rooms = [" " * (widest - size) for size in sizes]
+    for place, column in enumerate(cells):
+        rooms = [" " * (widths[place] - size) for size in sizes[place]]
         pairs = (
             zip(rooms, column, strict=True) if place in right else zip(column, rooms, strict=True)
         )
         columns.append(list(map("".join, pairs)))
-    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+    width = screen_width()
+    if width is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= width:
+        return [_GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
+    groups = list(_groups(widths, width))
+    return ["\n".join(_folded_row(row, groups, width)) for row in zip(*columns, strict=True)]
+
+
+def screen_width() -> int | None:
+    """Columns of the terminal; None if standard output is a pipe or a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def fold_row(head: str, last: str) -> str:
+    """A row with a last cell of any length; with line breaks if a terminal has no room for it."""
+    width = screen_width()
+    if width is None or (len(head) + len(last) <= width and _cells(head) + _cells(last) <= width):
+        return head + last
+    room = width - len(head)
+    if room >= _FEWEST:
+        return head + f"\n{' ' * len(head)}".join(fold(last, room))
+    lines = [*fold(head.rstrip(), width), *(" " * _INDENT + each for each in
+             fold(last, width - _INDENT))]  # fmt: skip
+    return "\n".join(lines)
+
+
+def fold_cells(row: str, cells: Sequence[str]) -> str:
+    """A row of padded cells, the last one of any length; in parts if a terminal has no room.
+
+    Args:
+        row: the whole row, as it is where it fits.
+        cells: its cells.
+    """
+    width = screen_width()
+    if width is None or _cells(row) <= width:
+        return row
+    sizes = [*map(_cells, cells[:-1]), _FEWEST]  # the same parts in each row
+    return "\n".join(_folded_row(cells, list(_groups(sizes, width)), width))
+
+
+def fold(text: str, width: int) -> list[str]:
+    """Lines of at most so many cells, broken at a blank or behind a slash where there is one."""
+    lines, width = [], max(width, 1)
+    while len(text) > 1 and _cells(text) > width:
+        end, used = 0, 0
+        while used + (size := _cells(text[end])) <= width:
+            end, used = end + 1, used + size
+        end = max(end, 1)
+        blank, slash = text.rfind(" ", 1, end + 1), text.rfind("/", 1, end)
+        cut = max(blank, slash + 1 if slash > 0 else 0)
+        cut = cut if cut > end // 3 else end
+        lines.append(text[:cut])
+        text = text[cut + text.startswith(" ", cut) :]  # other blanks belong to the text
+    return [*lines, text]
+
+
+def _cells(text: str) -> int:
+    """Width of a text on a terminal."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # loads slowly
+
+    return cell_len(text)
+
+
+def _groups(widths: Sequence[int], width: int) -> Iterator[range]:
+    """Columns that stand on one line; the last one needs some room only."""
+    start, used = 0, 0
+    for place, size in enumerate(widths):
+        wanted = min(size, _FEWEST) if place == len(widths) - 1 else size
+        if place > start and used + len(_GAP) + wanted > width:
+            yield range(start, place)
+            start, used = place, _INDENT
+        used += wanted + len(_GAP) * (place > start)
+    yield range(start, len(widths))
+
+
+def _folded_row(row: Sequence[str], groups: Sequence[range], width: int) -> Iterator[str]:
+    for group in groups:
+        indent = " " * (_INDENT if group.start else 0)
+        head = indent + "".join(row[place] + _GAP for place in group[:-1])
+        last = row[group[-1]].rstrip()
+        room = width - _cells(head)
+        first, *more = fold(last, max(room, 1))
+        yield (head + first).rstrip()
+        yield from (" " * _cells(head) + each for each in more)
 
 
 def human_size(size: int) -> str:

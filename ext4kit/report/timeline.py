@@ -12,11 +12,12 @@ from ext4kit import fields
 from ext4kit.fields import NoOldPath, Nothing, OldPathText, json_name
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.safe import printable, shown
+from ext4kit.report.tables import fold_cells
 from ext4kit.report.times import commit_time, iso
 from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
 from ext4kit.timeline.events import EventValue
 
-_HEADING = f"{'committed':30} {'transaction':>11}  {'event':17} {'inode':>8}  path"
+_HEADINGS = (f"{'committed':30}", f"{'transaction':>11}", f"{'event':17}", f"{'inode':>8}")
 _VALUE_LENGTH = 40  # bytes of an attribute value in a line
 _TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
 
@@ -29,7 +30,7 @@ def timeline_lines(timeline: Timeline, wanted: EventFilter) -> Iterator[str]:
         count = 0
         for event in timeline.select(replace(wanted, kinds=tuple(chosen))) if chosen else ():
             if not count:
-                yield from [*title, _HEADING]
+                yield from [*title, _row(_HEADINGS, "path")]
             count += 1
             yield _event_line(event)
         counts.append(count)
@@ -40,7 +41,13 @@ def _event_line(event: Event) -> str:
     time = "-" if event.time is None else iso(event.time).replace("T", " ")
     number = "-" if event.transaction is None else str(event.transaction)
     place = number if event.exact else f"<={number}"
-    return f"{time:30} {place:>11}  {event.kind:17} {event.inode:>8}  {event_text(event)}"
+    cells = (f"{time:30}", f"{place:>11}", f"{event.kind:17}", f"{event.inode:>8}")
+    return _row(cells, event_text(event))
+
+
+def _row(cells: tuple[str, str, str, str], last: str) -> str:
+    time, place, kind, inode = cells
+    return fold_cells(f"{time} {place}  {kind} {inode}  {last}", (*cells, last))
 
 
 def event_text(event: Event) -> str:

@@ -9,11 +9,13 @@ import select
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from sample_images import unpack
 from tests.cli.conftest import ROOT, Run
@@ -57,13 +59,16 @@ def words_of(command: tuple[str, ...], image: Path, folder: Path) -> list[str]:
     return [{"IMAGE": str(image), "OUT": str(folder / "out")}.get(word, word) for word in command]
 
 
-def on_terminal(arguments: list[str], **variables: str) -> bytes:
+def on_terminal(arguments: list[str], folder: str = ".", **variables: str) -> bytes:
     """What the program writes when both its outputs are a terminal."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "100"}
     env.pop("NO_COLOR", None)
+    env.pop("FORCE_COLOR", None)
     command = [sys.executable, "-m", "ext4kit", *arguments]
-    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=env | variables)
+    process = subprocess.Popen(
+        command, stdout=theirs, stderr=theirs, env=env | variables, cwd=folder
+    )
     os.close(theirs)
     said = b"".join(_all(ours, time.monotonic() + 120))
     os.close(ours)
@@ -171,3 +176,96 @@ def test_the_script_is_one_that_its_shell_takes(run: Run, shell: str) -> None:
         pytest.skip(f"needs {shell}")
     done = subprocess.run([shell, "-n"], input=script.stdout, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+# ------------------------------------------------------------------ narrow terminals, colours
+
+_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# Single lines of prose, which the terminal may wrap at any width, and values that have no blank.
+_PROSE = re.compile(r"^(note:|ext4kit:|  (SHA-256|SHA-1) |compared with|Recovery: |\d[\d,]* )")
+
+
+def lines_on_terminal(
+    command: tuple[str, ...], image: Path, columns: int, **variables: str
+) -> list[str]:
+    """What a command writes, in a folder of its own where the image has a short name."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "disk.img").symlink_to(image)
+        words = [{"IMAGE": "disk.img", "OUT": "out"}.get(word, word) for word in command]
+        text = on_terminal(words, folder, COLUMNS=str(columns), **variables).decode()
+    lines = _SEQUENCE.sub("", text).replace("\r\n", "\n").split("\n")
+    return [line.rpartition("\r")[2] for line in lines]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_at_80_columns_no_row_wraps(sample: Path, command: tuple[str, ...]) -> None:
+    lines = lines_on_terminal(command, sample, 80)
+    wide = [line for line in lines if cell_len(line) > 80]
+    assert command == ("schema",) or not wide
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "command",
+    [("volumes", "IMAGE"), ("ls", "IMAGE", "-r", "-l"), ("deleted", "IMAGE"),
+     ("timeline", "IMAGE"), ("journal", "list", "IMAGE"), ("explain", "IMAGE", "<13>"),
+     ("report", "IMAGE")],
+    ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize("columns", [60, 40])
+def test_below_64_columns_rows_are_folded(
+    sample: Path, command: tuple[str, ...], columns: int
+) -> None:
+    command = (*command, "-q")  # without the bars, which come and go
+    lines = lines_on_terminal(command, sample, columns)
+    assert not [line for line in lines if cell_len(line) > columns and not _PROSE.match(line)]
+    letters = "".join("".join(lines).split())
+    if command[0] not in ("report", "journal"):  # what is folded is all there
+        whole = lines_on_terminal(command, sample, 1000)
+        ends = [line.split()[-1] for line in whole if line.split()]
+        assert all(end in letters for end in ends)
+
+
+def test_a_terminal_of_a_few_columns_breaks_nothing(sample: Path) -> None:
+    for columns in (1, 7, 20):
+        for command in ("report", "volumes", "timeline", "info"):
+            text = on_terminal([command, str(sample)], COLUMNS=str(columns))
+            assert b"Traceback" not in text
+            assert b"error" not in text
+
+
+def test_charts_without_colours_can_be_told_apart(run: Run, sample: Path) -> None:
+    """In a pipe, and with NO_COLOR on a terminal: each part has a fill of its own."""
+    piped = run("report", sample).stdout.decode()
+    shown = "\n".join(lines_on_terminal(("report", "IMAGE"), sample, 100, NO_COLOR="1"))
+    for text in (piped, shown):
+        disk = text.partition("The disk")[2].partition("Journal")[0]
+        keys = re.findall(r"^  (\S) (?:metadata|files|deleted|free)", disk, re.MULTILINE)
+        assert len(keys) == len(set(keys)) == 4
+        assert set(keys) <= set("".join(disk.splitlines()[1:5]))
+        activity = text.partition("What happened")[2].partition("The disk")[0]
+        made, deleted = (re.search(rf"(\S) {word} ", activity) for word in ("made", "deleted"))
+        assert made
+        assert deleted
+        assert made[1] != deleted[1]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_force_color_gives_a_pipe_the_colours_of_a_terminal(
+    run: Run, sample: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    words = words_of(command, sample, tmp_path)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env.pop("NO_COLOR", None)
+    done = run(*words, env=env | {"FORCE_COLOR": "1"})
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    (tmp_path / "out").unlink(missing_ok=True)
+    steady = on_terminal([*words, *(["-q"] if "IMAGE" in command else [])])
+    assert bool(COLOUR.search(done.stdout)) == bool(COLOUR.search(steady))
+    if command[0] in ("deleted", "report"):
+        assert COLOUR.search(done.stdout)
+        assert not COLOUR.search(
+            run(*words, env=env | {"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
+        )

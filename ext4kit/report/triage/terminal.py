@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +26,8 @@ from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
 from ext4kit.triage import Bins, Indicator, MapCategory, Weight
 
-NARROWEST, WIDEST = 40, 132
+NARROWEST, WIDEST = 20, 132
+_NARROW = 64  # below this, a path has a line of its own
 SHOWN = 5  # sightings per rule, findings, problems
 GRADE_COLOURS = {
     "intact": "green", "consistent": "blue", "partial": "yellow", "overwritten": "red",
@@ -40,13 +41,34 @@ USE_COLOURS = {
     MapCategory.CONSISTENT: "bright_green", MapCategory.PARTIAL: "yellow",
     MapCategory.CARVED: "cyan", MapCategory.FREE: "grey30",
 }  # fmt: skip
+_FILLS = "█▓▒░▚"  # of the series of a chart without colours
+_USE_FILLS = "▚▒█▓╱░·"
 _SEVERITY = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "bright_black"}
+
+
+class Ink:
+    """How the parts of a chart are told apart: by colour, or without colours by their fill."""
+
+    def __init__(
+        self, colours: Mapping[Any, str], has_colours: bool = True, fills: str = _FILLS
+    ) -> None:
+        self.colours, self.has_colours = colours, has_colours
+        self._fills = dict(zip(colours, fills, strict=True))
+
+    def fill(self, name: str) -> str:
+        """The character that fills a part of a chart."""
+        return "█" if self.has_colours else self._fills[name]
+
+    def key(self, name: str) -> str:
+        """The character in front of its name in the legend."""
+        return "■" if self.has_colours else self._fills[name]
 
 
 def print_report(case: TriageReport) -> None:
     """Print the complete report."""
     console = make_console()
-    for part in parts(case, console.width):
+    has_colours = console.color_system is not None and not console.no_color
+    for part in parts(case, console.width, has_colours):
         console.print(part)
 
 
@@ -57,7 +79,7 @@ def make_console(**settings: Any) -> Console:
     return console
 
 
-def parts(case: TriageReport, width: int) -> Iterable[RenderableType]:
+def parts(case: TriageReport, width: int, has_colours: bool = True) -> Iterable[RenderableType]:
     """The report from top to bottom."""
     yield Line(Text(f" {case.title} ", "bold"), characters="━", style="blue")
     yield Padding(Text(f"{case.about}  ·  volume {case.volume.index}  ·  times in UTC", "dim"),
@@ -69,15 +91,16 @@ def parts(case: TriageReport, width: int) -> Iterable[RenderableType]:
     if case.left_out:
         yield Text()
         yield Text("Left out: " + "; ".join(case.left_out), "yellow")
-    yield from _section("Signs", _signs(case))
-    yield from _section("Deleted", _deletions(case, width))
-    yield from _section("What happened", _activity(case, width))
-    yield from _section("Lost in the crash", _victims(case))
-    yield from _section("The disk", _disk(case, width))
+    yield from _section("Signs", _signs(case, width))
+    grades, sorts = Ink(GRADE_COLOURS, has_colours), Ink(SORT_COLOURS, has_colours)
+    yield from _section("Deleted", _deletions(case, width, grades))
+    yield from _section("What happened", _activity(case, width, sorts))
+    yield from _section("Lost in the crash", _victims(case, width))
+    yield from _section("The disk", _disk(case, width, Ink(USE_COLOURS, has_colours, _USE_FILLS)))
     yield from _section("Journal", [_facts(words.journal_rows(case.summary.log))])
     yield from _section("File system", [_facts(words.identity_rows(case))])
-    yield from _section("Health", _check(case))
-    yield from _section("Evidence", [_facts(words.evidence_rows(case)), _volumes(case)])
+    yield from _section("Health", _check(case, width))
+    yield from _section("Evidence", [_facts(words.evidence_rows(case)), _volumes(case, width)])
     yield from _section("Not read", _problems(case))
     yield Line(characters="━", style="blue")
     yield Text(f"ext4kit {case.version}, {words.time_text(case.made)}", "dim", justify="right")
@@ -111,7 +134,8 @@ def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
         (("sound" if good else verdict) if good is not None else "-", ("metadata", "metadata"),
          {True: "green", False: "yellow", None: "default"}[good]),
     ]  # fmt: skip
-    room = max((width - 2 * len(tiles)) // len(tiles), 11)
+    widest = max(len(value) for value, _, _ in tiles)
+    room = max((width - 2 * len(tiles)) // len(tiles), 11, widest + 2)
     is_wide = room >= 18
     return [
         Panel(
@@ -133,47 +157,57 @@ def _facts(rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def _table(headings: Sequence[str], right: Sequence[int] = ()) -> Table:
+def _table(headings: Sequence[str], right: Sequence[int] = (), is_narrow: bool = False) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for place, heading in enumerate(headings):
         is_last = place == len(headings) - 1
         table.add_column(
-            heading, justify="right" if place in right else "left", no_wrap=not is_last,
-            overflow="fold",
+            heading, justify="right" if place in right else "left",
+            no_wrap=not (is_last or is_narrow), overflow="fold",
         )  # fmt: skip
     return table
 
 
-def _signs(case: TriageReport) -> Iterable[RenderableType]:
+def _signs(case: TriageReport, width: int) -> Iterable[RenderableType]:
     found = case.summary.suspicions
     if not found:
         yield Text("no rule matched", "green")
     for number, one in enumerate(found):
         yield from [Text()] * (number > 0)
-        yield from _sign(one)
+        yield from _sign(one, width)
 
 
-def _sign(one: Indicator) -> Iterable[RenderableType]:
+def _sign(one: Indicator, width: int) -> Iterable[RenderableType]:
     strong = one.rule.weight is Weight.STRONG
     title = Text().append("● " if strong else "○ ", "bold red" if strong else "yellow")
     title.append(one.rule.title, "bold").append(f"  {one.count:,}", "dim")
     yield title
     yield Padding(Text(one.rule.reason, "dim"), (0, 0, 0, 2))
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    rows = []
     for seen in one.sightings[:SHOWN]:
         line = Text(words.sighting_path(seen)).append(f"  {words.sighting_text(seen)}", "dim")
         if seen.story:
             line.append(f"\n{words.story_text(seen.story)}", "dim italic")
-        table.add_row(Text(words.time_text(seen.when), "dim"), line)
-    yield Padding(table, (0, 0, 0, 2))
+        rows.append((Text(words.time_text(seen.when), "dim"), line))
+    yield Padding(_pairs(rows, width), (0, 0, 0, 2))
     if one.count > SHOWN:
         note = words.truncation_note(one.count, SHOWN, "report IMAGE --json")
         yield Padding(Text(note, "dim"), (0, 0, 0, 2))
 
 
-def _deletions(case: TriageReport, width: int) -> Iterable[RenderableType]:
+def _pairs(rows: Iterable[tuple[Text, Text]], width: int) -> RenderableType:
+    """Two columns; where they have no room, the second is below the first."""
+    if width < _NARROW:
+        return Group(*(Group(first, Padding(second, (0, 0, 0, 2))) for first, second in rows))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for first, second in rows:
+        table.add_row(first, second)
+    return table
+
+
+def _deletions(case: TriageReport, width: int, ink: Ink) -> Iterable[RenderableType]:
     found = case.summary.deletions
     if not found.total:
         yield Text("no known deleted files")
@@ -181,34 +215,36 @@ def _deletions(case: TriageReport, width: int) -> Iterable[RenderableType]:
         yield Text(names)
     if not found.total:
         return
-    yield _grades(case, width)
+    yield _grades(case, width, ink)
     yield Text(words.path_grounds(found), "dim")
     if found.when is not None:
         undated = f"; {found.undated:,} without a time" if found.undated else ""
-        yield from _histogram(found.when, GRADE_COLOURS, width, f"deletions{undated}", None)
+        yield from _histogram(found.when, ink, width, f"deletions{undated}", None)
     for title, files in (("Latest", found.latest), ("Largest", found.largest)):
         yield Text(f"\n{title}", "bold")
-        yield _files(files)
+        yield _files(files, width)
     if note := words.truncation_note(found.total, len(found.latest), "deleted IMAGE"):
         yield Text(note, "dim")
 
 
-def _grades(case: TriageReport, width: int) -> RenderableType:
+def _grades(case: TriageReport, width: int, ink: Ink) -> RenderableType:
     found = case.summary.deletions
-    counts = [(GRADE_COLOURS[str(grade)], count) for grade, count in found.grades.items()]
+    counts = [(str(grade), count) for grade, count in found.grades.items()]
     table = Table.grid(padding=(0, 2))
     for grade, count in found.grades.items():
         if count:
             numbers = (f"{count:,}", human_size(found.sizes[grade]))
             table.add_row(
-                Text(f"■ {grade}", GRADE_COLOURS[str(grade)]),
+                Text(f"{ink.key(str(grade))} {grade}", ink.colours[str(grade)]),
                 *(Text(number, justify="right") for number in numbers),
                 Text(GRADE_MEANINGS[grade], "dim"),
             )
-    return Group(map_strip(counts, width - 2), table)
+    return Group(map_strip(counts, width - 2, ink), table)
 
 
-def _files(files: Sequence[DeletedFile]) -> Table:
+def _files(files: Sequence[DeletedFile], width: int) -> RenderableType:
+    if width < _NARROW:
+        return Group(*map(_file_on_lines, files))
     table = _table(("deleted", "grade", "size", "path"), right=(2,))
     for file in files:
         colour = GRADE_COLOURS[str(file.grade)]
@@ -221,38 +257,50 @@ def _files(files: Sequence[DeletedFile]) -> Table:
     return table
 
 
+def _file_on_lines(file: DeletedFile) -> RenderableType:
+    """A file where the columns of the table have no room: its path is below."""
+    head = Text(str(file.grade), GRADE_COLOURS[str(file.grade)])
+    head.append(f"  {'?' if file.size is None else human_size(file.size)}", "default")
+    head.append(f"  {deletion_text(file)}", "dim")
+    path = Text(display_path(file), overflow="fold")
+    path.append("" if file.kind == "file" else f"  {file.kind}", "dim")
+    return Group(head, Padding(path, (0, 0, 0, 2)))
+
+
 def _histogram(
-    bins: Bins, colours: dict[str, str], width: int, what: str, marked: TriageReport | None
+    bins: Bins, ink: Ink, width: int, what: str, marked: TriageReport | None
 ) -> Iterable[RenderableType]:
     """A chart and its legend, with the signs of a report, if one is given."""
     bins = bins.merged(width - 2 - _LABEL)
     signs = () if marked is None else words.sightings_per_bin(marked, bins)
     yield Text()
-    yield column_chart(bins, colours, width - 2, signs)
+    yield column_chart(bins, ink, width - 2, signs)
     legend = Text()
     for name, counts in bins.series.items():
         if any(counts):
-            legend.append("■ ", colours[name]).append(f"{name} {sum(counts):,}   ", "dim")
+            legend.append(f"{ink.key(name)} ", ink.colours[name]).append(
+                f"{name} {sum(counts):,}   ", "dim"
+            )
     if any(signs):
         legend.append("▾ ", "bold red").append(f"signs {sum(signs):,}   ", "dim")
     legend.append(f"{what}{words.elsewhere(bins)}, a column is {words.bin_width(bins)}", "dim")
     yield legend
 
 
-def _activity(case: TriageReport, width: int) -> Iterable[RenderableType]:
+def _activity(case: TriageReport, width: int, ink: Ink) -> Iterable[RenderableType]:
     found = case.summary.activity
     if found.span is None:
         yield Text("the journal shows no change")
         return
     events, hints = (found.events, "event"), (found.hints, "hint")
     yield Text(f"{words.count_text(*events)} and {words.count_text(*hints)} in the journal")
-    yield from _histogram(found.span, SORT_COLOURS, width, "all events", case)
+    yield from _histogram(found.span, ink, width, "all events", case)
     if found.hours is not None and words.has_hours(case):
         what = f"the last {words.count_text(len(found.hours), 'hour')}"
-        yield from _histogram(found.hours, SORT_COLOURS, width, what, case)
+        yield from _histogram(found.hours, ink, width, what, case)
 
 
-def _victims(case: TriageReport) -> Iterable[RenderableType]:
+def _victims(case: TriageReport, width: int) -> Iterable[RenderableType]:
     count, victims = case.summary.victims
     if not count:
         return
@@ -261,16 +309,23 @@ def _victims(case: TriageReport) -> Iterable[RenderableType]:
         "delayed allocation the content had no blocks yet. Earlier states may be in the "
         "journal.", "dim",
     )  # fmt: skip
-    table = _table(("written", "inode", "path"), right=(1,))
+    rows = []
     for one in victims[: 2 * SHOWN]:
         path = Text(words.zero_length_path(one)).append(f"  {words.zero_length_text(one)}", "dim")
-        table.add_row(Text(words.time_text(one.written)), Text(str(one.inode)), path)
+        rows.append((Text(words.time_text(one.written)), Text(str(one.inode)), path))
+    if width < _NARROW:
+        for when, number, path in rows:
+            yield Group(when.append(f"  inode {number}"), Padding(path, (0, 0, 0, 2)))
+        return
+    table = _table(("written", "inode", "path"), right=(1,))
+    for row in rows:
+        table.add_row(*row)
     yield table
     if note := words.truncation_note(count, 2 * SHOWN, "report IMAGE --json"):
         yield Text(note, "dim")
 
 
-def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
+def _disk(case: TriageReport, width: int, ink: Ink) -> Iterable[RenderableType]:
     disk, size = case.summary.disk, case.summary.superblock.block_size
     rows, per_row, uses = 4, width - 2, tuple(disk.counts)
     cells = len(disk.counts[uses[0]])
@@ -279,14 +334,15 @@ def _disk(case: TriageReport, width: int) -> Iterable[RenderableType]:
     for place, (first, last) in enumerate(pairwise(edges)):
         last = max(last, first + 1)
         sums = [int(disk.counts[use][first:last].sum()) for use in uses]
-        text.append("█", USE_COLOURS[_dominant_use(uses, sums)])
+        use = _dominant_use(uses, sums)
+        text.append(ink.fill(use), ink.colours[use])
         if place % per_row == per_row - 1 and place + 1 < rows * per_row:
             text.append("\n")
     yield text
     table = Table.grid(padding=(0, 2))
     for use, blocks in disk.totals.items():
         if blocks:
-            table.add_row(Text(f"■ {words.MAP_WORDS[use]}", USE_COLOURS[use]),
+            table.add_row(Text(f"{ink.key(use)} {words.MAP_WORDS[use]}", ink.colours[use]),
                           Text(human_size(blocks * size), justify="right"))  # fmt: skip
     yield table
 
@@ -300,13 +356,13 @@ def _dominant_use(uses: Sequence[MapCategory], sums: Sequence[int]) -> MapCatego
     return max(uses, key=counts.__getitem__)
 
 
-def _check(case: TriageReport) -> Iterable[RenderableType]:
+def _check(case: TriageReport, width: int) -> Iterable[RenderableType]:
     verdict, good = words.check_text(case)
     yield Text(verdict, {True: "green", False: "yellow", None: "dim"}[good])
     rows = words.check_rows(case)
     if not rows:
         return
-    table = _table(("count", "finding", "what it means"), right=(0,))
+    table = _table(("count", "finding", "what it means"), right=(0,), is_narrow=width < _NARROW)
     for code, severity, count, meaning in rows[: 2 * SHOWN]:
         table.add_row(Text(f"{count:,}"), Text(code, _SEVERITY[severity]), Text(meaning, "dim"))
     yield table
@@ -315,8 +371,8 @@ def _check(case: TriageReport) -> Iterable[RenderableType]:
     yield Text("`ext4kit verify IMAGE` gives the locations", "dim")
 
 
-def _volumes(case: TriageReport) -> RenderableType:
-    table = _table(("", "volume", "size", "offset", "kind", "label", "what"), right=(1, 2, 3))
+def _volumes(case: TriageReport, width: int) -> RenderableType:
+    rows = []
     for volume in case.evidence.volumes[: 8 * SHOWN]:
         mark = "▸" if volume.index == case.volume.index else ""
         inside = f" in {volume.parent}" if volume.parent else ""
@@ -324,9 +380,16 @@ def _volumes(case: TriageReport) -> RenderableType:
             mark, str(volume.index), human_size(volume.size), f"{volume.offset:,}", volume.format,
             volume.label, f"{volume.scheme} {volume.description}{inside}",
         )  # fmt: skip
-        table.add_row(*(Text(printable_text(value.strip())) for value in values))
-    note = words.truncation_note(len(case.evidence.volumes), 8 * SHOWN, "volumes IMAGE")
-    return Group(Text(), table, Text(note, "dim"))
+        rows.append([printable_text(value.strip()) for value in values])
+    note = Text(
+        words.truncation_note(len(case.evidence.volumes), 8 * SHOWN, "volumes IMAGE"), "dim"
+    )
+    if width < _NARROW:
+        return Group(Text(), *(Text("  ".join(filter(None, row))) for row in rows), note)
+    table = _table(("", "volume", "size", "offset", "kind", "label", "what"), right=(1, 2, 3))
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return Group(Text(), table, note)
 
 
 def _problems(case: TriageReport) -> Iterable[RenderableType]:
@@ -343,21 +406,19 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LABEL = 7  # characters of the scale on the left
 
 
-def map_strip(parts: Sequence[tuple[str, int]], width: int) -> Text:
-    """(colour, count) pairs as one line; each count above zero has at least one character."""
+def map_strip(parts: Sequence[tuple[str, int]], width: int, ink: Ink) -> Text:
+    """(name, count) pairs as one line; each count above zero has at least one character."""
     total = sum(count for _, count in parts)
     text, used, seen = Text(no_wrap=True), 0, 0
-    for colour, count in parts:
+    for name, count in parts:
         seen += count
         end = max(width * seen // max(total, 1), used + (count > 0))
-        text.append("█" * (min(end, width) - used), colour)
+        text.append(ink.fill(name) * (min(end, width) - used), ink.colours[name])
         used = max(min(end, width), used)
     return text
 
 
-def column_chart(
-    bins: Bins, colours: dict[str, str], width: int, signs: Sequence[int] = ()
-) -> Text:
+def column_chart(bins: Bins, ink: Ink, width: int, signs: Sequence[int] = ()) -> Text:
     """Stacked columns over time, with a scale and the first and last time below.
 
     Sightings are marked above the columns, given their number in each bin.
@@ -374,26 +435,32 @@ def column_chart(
         scale = f"{top:,}" if row == CHART_HEIGHT - 1 else "0" if row == 0 else ""
         text.append(f"{scale:>{_LABEL - 1}} ", "dim")
         for stack in stacks:
-            character, colour = _cell(stack, list(colours.values()), top, row)
+            character, colour = _cell(stack, ink, top, row)
             text.append(character * (wide - gap) + " " * gap, colour)
         text.append("\n")
     cut = 11 if bins.width % 86_400_000_000_000 == 0 else 16
     times = (bins.start, bins.end)
     first, last = (iso_short(time)[:cut].strip() for time in times)
     room = max(len(bins) * wide - len(first) - len(last), 2)
+    if _LABEL + len(first) + room + len(last) > width:
+        return text.append(f"{' ' * _LABEL}{first}\n{' ' * _LABEL}to {last}", "dim")
     return text.append(" " * _LABEL + first + " " * room + last, "dim")
 
 
-def _cell(stack: Sequence[int], colours: Sequence[str], top: int, row: int) -> tuple[str, str]:
+def _cell(stack: Sequence[int], ink: Ink, top: int, row: int) -> tuple[str, str]:
     """The character of one row of a column, and the colour of the topmost series in it."""
     unit = 8 * CHART_HEIGHT
     total = sum(stack)
     height = -(-total * unit // top) if total else 0
     eighths = min(max(height - 8 * row, 0), 8)
-    level, seen, colour = min(8 * row + max(eighths // 2, 1), max(height, 1)), 0, "default"
-    for count, name in zip(stack, colours, strict=True):
+    level, seen, found = min(8 * row + max(eighths // 2, 1), max(height, 1)), 0, ""
+    for count, name in zip(stack, ink.colours, strict=True):
         seen += count
         if count and seen * unit >= level * top or (count and seen == total):
-            colour = name
+            found = name
             break
-    return _EIGHTHS[eighths], colour
+    if not eighths or not found:
+        return " ", "default"
+    if ink.has_colours:
+        return _EIGHTHS[eighths], ink.colours[found]
+    return (ink.fill(found) if eighths >= 4 or not row else " "), "default"
