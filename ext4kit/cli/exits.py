@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 
@@ -34,7 +35,8 @@ def end_of(error: Exception) -> int:
         say(str(error))
         return exit_code(error)
     if isinstance(error, OSError):
-        say(f"output: {error.strerror or error}")
+        is_closed = error.errno == errno.EBADF
+        say(f"output: {'it is closed' if is_closed else error.strerror or error}")
         _discard_output()
         return INCOMPLETE
     say(f"internal error: {type(error).__name__}: {error} (EXT4KIT_DEBUG=1 shows the traceback)")

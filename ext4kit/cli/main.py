@@ -78,6 +78,7 @@ def program() -> None:
 def main() -> NoReturn:
     """Run the program, then end the process with the exit code."""
     INTERRUPTS.take()
+    _open_closed_streams()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `ext4kit ls ... | head` ends quietly
     # NumPy would start threads that this program does not use.
@@ -86,6 +87,27 @@ def main() -> NoReturn:
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     _leave(run(sys.argv[1:]))
+
+
+def _open_closed_streams() -> None:
+    """Put the null device where a standard stream is closed, so that no other file gets its number.
+
+    Standard output is opened for reading only: what is written to it fails, and that is told.
+    """
+    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                null = os.open(os.devnull, mode)
+                if null != descriptor:
+                    os.dup2(null, descriptor)
+                    os.close(null)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            with contextlib.suppress(OSError):
+                stream = open(descriptor, "w", encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
+                setattr(sys, name, stream)
 
 
 def _leave(code: int) -> NoReturn:

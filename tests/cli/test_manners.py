@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -269,3 +270,47 @@ def test_force_color_gives_a_pipe_the_colours_of_a_terminal(
         assert not COLOUR.search(
             run(*words, env=env | {"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
         )
+
+
+# ---------------------------------------------------------------------------- closed streams
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_output_is_one_line(
+    sample: Path, tmp_path: Path, command: tuple[str, ...], closed: str
+) -> None:
+    before = sample.read_bytes()
+    done = in_shell(words_of(command, sample, tmp_path), closed)
+    assert done.returncode == 1
+    said = done.stderr.decode()
+    if "2>" not in closed:
+        assert said.splitlines()[-1] == "ext4kit: output: it is closed"
+    assert "Traceback" not in said
+    assert "internal error" not in said
+    assert sample.read_bytes() == before
+
+
+def test_with_standard_error_closed_the_result_is_the_same(run: Run, sample: Path) -> None:
+    for command in ("volumes", "deleted", "report"):
+        done = in_shell([command, str(sample)], "2>&-")
+        assert done.returncode == 0
+        assert len(done.stdout) == len(run(command, sample).stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_closed_pipe_is_no_traceback(
+    sample: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Nobody reads from the beginning on."""
+    done = in_shell(words_of(command, sample, tmp_path), "| true")
+    assert done.stderr == b""
+
+
+def in_shell(words: list[str], redirection: str) -> subprocess.CompletedProcess[bytes]:
+    command = shlex.join([sys.executable, "-m", "ext4kit", *words])
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    shell = ["bash", "-c", f"{command} {redirection}"]
+    return subprocess.run(shell, capture_output=True, env=env, check=False)
