@@ -156,6 +156,9 @@ class PathHistory:
         row = int(self.last_name_rows(np.array([directory]))[0])
         if row == NO_ROW:
             return NO_ROW
+        seen = int(names.last_seen[row])
+        if seen >= 0 and self.history.gaps.any_lost_between(seen, when):
+            return NO_ROW  # lost transactions may have given it another name
         rows = range(int(np.searchsorted(names.instance, directory)), row + 1)
         if len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1:
             row = self._name_row_at(directory, when)
