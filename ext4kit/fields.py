@@ -68,7 +68,6 @@ class CommitTime(TypedDict):
     """Commit time of a transaction; null where it is unknown."""
 
     commit_time_ns: Annotated[int | None, "Time of the commit block, nanoseconds since 1970 UTC."]
-    commit_time_iso: Annotated[str | None, "The same in ISO 8601."]
 
 
 class InodeFacts(TypedDict):

@@ -20,10 +20,10 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.selected import selected_rows
 from ext4kit.filetypes.identify import Kind
-from ext4kit.parsers.inode import KINDS, InodeFlags, InodeTable, is_fast_symlink
+from ext4kit.parsers.inode import CRTIME_END, KINDS, InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.recovery import DeletedFile
 from ext4kit.report.deleted import known_path
-from ext4kit.report.listing import CRTIME_END, link_targets
+from ext4kit.report.listing import link_targets
 from ext4kit.report.safe import printable_lines
 from ext4kit.selection import Selection
 

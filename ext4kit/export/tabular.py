@@ -12,7 +12,16 @@ from ext4kit.export.texts import iso_or_empty
 from ext4kit.fields import Nothing, SomeDigests, TargetText, json_name
 from ext4kit.history.places import Ground
 from ext4kit.recovery import TransactionTime
-from ext4kit.recovery.manifest import Between, Freed, Mime, Trust, ground_of, moment_record
+from ext4kit.recovery.manifest import (
+    Between,
+    DeletedAt,
+    DeletedGround,
+    Freed,
+    Mime,
+    Trust,
+    ground_of,
+    moment_record,
+)
 from ext4kit.report.records import json_line
 from ext4kit.report.safe import printable
 
@@ -22,7 +31,7 @@ COLUMNS = (
     "state", "grade", "path", "path_known", "path_ground", "type", "mode", "inode", "generation",
     "uid", "gid", "size", "links", "atime", "mtime", "ctime", "crtime", "dtime", "last_seen",
     "gone_by", "target", "blocks", "blocks_reused", "first_block", "mime", "md5", "sha1",
-    "sha256", "problems",
+    "sha256", "problems", "deleted_at", "deleted_at_ground",
 )  # fmt: skip
 
 
@@ -49,6 +58,7 @@ def _cells(row: FileRow, digests: SomeDigests) -> tuple[Cell, ...]:
     """The cells of a row; text from the evidence is guarded, a path by its slash."""
     deleted = row.gone
     between = deleted.deleted_between if deleted else (None, None)
+    deletion = deleted.deletion if deleted else None
     return (
         row.state.value, deleted.grade.value if deleted else None, row.path,
         "no" if row.raw is None else "yes", ground_of(deleted), row.kind,
@@ -57,6 +67,7 @@ def _cells(row: FileRow, digests: SomeDigests) -> tuple[Cell, ...]:
         None if row.target is None else guarded(printable(row.target)), *row.remains,
         digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
         guarded("; ".join(deleted.problems)) if deleted else None,
+        iso_or_empty(deletion[0]) if deletion else None, deletion[1].value if deletion else None,
     )  # fmt: skip
 
 
@@ -81,6 +92,8 @@ class GoneFacts(TypedDict, total=False):
 
     grade: Trust
     path_ground: Annotated[Ground | None, "What the path of a deleted file rests on."]
+    deleted_at: DeletedAt | None
+    deleted_at_ground: DeletedGround | None
     deleted_between: Between
     blocks: int
     blocks_reused: int
@@ -136,9 +149,12 @@ def _gone(row: FileRow) -> GoneFacts:
     if deleted is None:
         return {}
     before, after = deleted.deleted_between
+    deleted_at, ground = deleted.deletion or (None, None)
     return {
         "grade": deleted.grade,
         "path_ground": deleted.path_ground,
+        "deleted_at": deleted_at,
+        "deleted_at_ground": ground,
         "deleted_between": (moment_record(before), moment_record(after)),
         "blocks": deleted.blocks,
         "blocks_reused": deleted.blocks_reused,

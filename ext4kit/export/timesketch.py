@@ -146,10 +146,8 @@ def _moments(row: FileRow) -> Iterator[tuple[int, str]]:
         if moment is not None:
             yield moment, description
     deleted = row.gone
-    if deleted is not None and row.dtime is None and not deleted.superseded:
-        last = deleted.deleted_between[1]
-        if last is not None and last.time is not None:
-            yield last.time, _GONE_BY
+    if deleted is not None and row.dtime is None and not deleted.superseded and deleted.deletion:
+        yield deleted.deletion[0], _GONE_BY
 
 
 def _event(event: Event) -> tuple[str, Cells]:

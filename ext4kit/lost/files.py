@@ -31,7 +31,16 @@ from ext4kit.recovery.content import open_content
 from ext4kit.recovery.grading.checks import on_unreadable_media
 from ext4kit.recovery.grading.slack import may_hold_foreign_metadata
 from ext4kit.recovery.intervals import subtract_parts
-from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, Sources
+from ext4kit.recovery.model import (
+    DeletedFile,
+    DeletedFiles,
+    DeletionGround,
+    DeletionTime,
+    Grade,
+    ReusedRange,
+    Sources,
+)
+from ext4kit.units import NANOSECONDS
 
 SECTOR = 512
 LATER_FS = "the file system that was made later"
@@ -202,6 +211,7 @@ def _records(
     blocks = np.bincount(batch.runs.owner, batch.runs.length, count).astype(np.int64).tolist()
     copied = fs.from_journal_copy(batch.table.number).tolist()
     size = fs.superblock.block_size
+    bound = _overwritten_at(fs)
     for place, inode in enumerate(batch.table.each()):
         path, against = places[inode.number], batch.reasons.get(place, [])
         kept = batch.kept_runs.take(slice(left[place], left[place + 1]))
@@ -225,6 +235,7 @@ def _records(
             size=inode.size,
             dtime=None,
             deleted_between=(None, None),
+            deletion_bound=bound,
             grade=grade,
             blocks=blocks[place],
             blocks_reused=reused,
@@ -239,6 +250,14 @@ def _records(
             partial_path=path[1:] if unnamed else None,
             _content=content,
         )
+
+
+def _overwritten_at(fs: LostFileSystem) -> DeletionTime | None:
+    """When the file system was overwritten: the creation of the present one."""
+    present = fs.overwriting.present
+    if present is None or not present.superblock.mkfs_time:
+        return None
+    return present.superblock.mkfs_time * NANOSECONDS, DeletionGround.OVERWRITTEN
 
 
 def _link_target(fs: LostFileSystem, inode: Inode, left: Runs) -> bytes | None:

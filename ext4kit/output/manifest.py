@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ext4kit.fields import Record
 from ext4kit.output.interrupts import interrupts_wait
+from ext4kit.times import with_iso
 
 MANIFEST = "manifest.jsonl"
 RESERVE = 1 << 16  # bytes: several records with the longest paths
@@ -46,12 +47,14 @@ class Manifest:
         self._reserve.unlink(missing_ok=True)
 
     def append(self, values: Record) -> None:
-        """Write one record; on a full disk into the reserved space, before the error is raised.
+        """Write one record, with the text beside each time.
+
+        On a full disk it goes into the reserved space, before the error is raised.
 
         Raises:
             OSError: the disk is full, or the record could not be written.
         """
-        line = (_ENCODER.encode(values) + "\n").encode()
+        line = (_ENCODER.encode(with_iso(values)) + "\n").encode()
         try:
             self._write(line)
         except OSError:

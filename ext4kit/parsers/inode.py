@@ -66,6 +66,7 @@ INODE_EXTRA = Layout(
     ),
 )
 GOOD_OLD_SIZE = INODE.size
+CRTIME_END = 24  # `i_extra_isize` from which on an inode has a creation time
 COLUMN_SECONDS = (1 << 63) // NANOSECONDS - 2  # in 2262; the last second of a time column
 _GENERATION = INODE.offset_of("i_generation")
 _I_BLOCK_SIZE = INODE.dtype["i_block"].itemsize
@@ -300,7 +301,7 @@ class InodeTable:
     def one(self, row: int) -> Inode:
         """One row as an `Inode` with exact times."""
         plain: dict[str, Any] = {name: int(getattr(self, name)[row]) for name in _NUMBERS}
-        crtime = plain["crtime"] if plain["extra_isize"] >= 24 else None
+        crtime = plain["crtime"] if plain["extra_isize"] >= CRTIME_END else None
         i_block, raw = self.i_block[row].tobytes(), self.raw[row].tobytes()
         inode = Inode(**(plain | {"crtime": crtime}), i_block=i_block, raw=raw)
         latest = max(plain["atime"], plain["mtime"], plain["ctime"], plain["crtime"])
@@ -315,7 +316,7 @@ class InodeTable:
         latest = np.maximum.reduce([self.atime, self.mtime, self.ctime, self.crtime])
         late = set(np.flatnonzero(latest >= COLUMN_SECONDS * NANOSECONDS).tolist())
         columns = {name: instead.get(name, getattr(self, name)).tolist() for name in _NUMBERS}
-        exists = (self.extra_isize >= 24).tolist()
+        exists = (self.extra_isize >= CRTIME_END).tolist()
         pairs = zip(columns["crtime"], exists, strict=True)
         columns["crtime"] = [time if has_crtime else None for time, has_crtime in pairs]
         blocks, rows = _each_row(self.i_block), _each_row(self.raw)

@@ -11,7 +11,13 @@ from ext4kit.history.places import Ground
 from ext4kit.output import Written
 from ext4kit.reasons import READ_ERROR, Reason, coded, texts
 from ext4kit.recovery.evidence_places import EvidencePlaces
-from ext4kit.recovery.model import DeletedFile, Grade, Sources, TransactionTime
+from ext4kit.recovery.model import (
+    DeletedFile,
+    DeletionGround,
+    Grade,
+    Sources,
+    TransactionTime,
+)
 from ext4kit.recovery.xattrs import FileXattrs
 
 
@@ -37,6 +43,14 @@ Between = Annotated[
 Trust = Annotated[Grade, "How far the file can be trusted."]
 Mime = Annotated[str, "Type by content."]
 Freed = Annotated[int, "When the inode was freed, nanoseconds since 1970 UTC."]
+DeletedAt = Annotated[int, "When it was deleted, nanoseconds since 1970 UTC; null if unknown."]
+DeletedGround = Annotated[
+    DeletionGround,
+    "What deleted_at rests on: freed: the deletion time in the freed inode. The others are upper "
+    "bounds: commit: the first transaction that shows it deleted; unlinked: ctime of the inode "
+    "without links (an orphan); reused: creation of the next file with its inode number; "
+    "overwritten: creation of the file system that overwrote its own.",
+]
 
 
 class FileIdentity(fields.PathOrNone):
@@ -61,6 +75,8 @@ class FileFacts(fields.InodeFacts):
     """Fields that follow the identity of a deleted file."""
 
     dtime: Freed | None
+    deleted_at: DeletedAt | None
+    deleted_at_ground: DeletedGround | None
     deleted_between: Between
     grade: Trust
     superseded: Annotated[bool, "An earlier state of a file that changed afterwards."]
@@ -136,6 +152,7 @@ def file_facts(
     for offset, length, why in written.lost if written else ():
         against.append(READ_ERROR.filled(length=length, offset=offset, why=why))
     before, after = file.deleted_between
+    deleted_at, ground = file.deletion or (None, None)
     more: Sources = {"xattrs": attributes.source} if attributes and attributes.source else {}
     return {
         "mode": inode.mode if inode else None,
@@ -146,6 +163,8 @@ def file_facts(
         "ctime": inode.ctime if inode else None,
         "crtime": inode.crtime if inode else None,
         "dtime": file.dtime,
+        "deleted_at": deleted_at,
+        "deleted_at_ground": ground,
         "deleted_between": (moment_record(before), moment_record(after)),
         "grade": final_grade(file, written),
         "superseded": file.superseded,

@@ -38,6 +38,18 @@ class Grade(StrEnum):
         return self in (Grade.INTACT, Grade.CONSISTENT)
 
 
+class DeletionGround(StrEnum):
+    """What a deletion time rests on. All but `FREED` are upper bounds: deleted then or earlier."""
+
+    FREED = "freed"  # the deletion time in the freed inode
+    COMMIT = "commit"  # commit time of the first transaction that shows it deleted
+    UNLINKED = "unlinked"  # ctime of the inode without links, which unlinking sets
+    REUSED = "reused"  # creation of the next file with its inode number
+    OVERWRITTEN = "overwritten"  # creation of the file system that overwrote its own
+
+
+DeletionTime = tuple[int, DeletionGround]  # ns since 1970, and its ground
+
 Sources = dict[Literal["inode", "map", "name", "content", "xattrs"], str]
 
 
@@ -77,6 +89,7 @@ class DeletedFile:
         partial_path: path below `inode-NUMBER-GENERATION`, a directory whose path is unknown.
         first_block: of content found without the map of an inode, else None.
         fragment: the content is probably a fragment of a file.
+        deletion_bound: bound of the deletion time from other evidence than transactions.
     """
 
     path: bytes | None
@@ -97,6 +110,7 @@ class DeletedFile:
     path_ground: Ground | None = None
     first_block: int | None = None
     fragment: bool = False
+    deletion_bound: DeletionTime | None = None
     _signature: int = field(repr=False, default=0)
     _content: Content | None = field(repr=False, compare=False, default=None)
     _attributes: Callable[[], FileXattrs] | None = field(repr=False, compare=False, default=None)
@@ -173,12 +187,20 @@ class DeletedFile:
         return None if self.inode is None else self.inode.device
 
     @property
-    def deletion_time(self) -> int | None:
-        """When it was deleted, ns: its own time, else the commit that first shows it gone."""
+    def deletion(self) -> DeletionTime | None:
+        """When it was deleted, or a time at which it was deleted already; None if unknown."""
         if self.dtime is not None:
-            return self.dtime
+            return self.dtime, DeletionGround.FREED
         first_missing = self.deleted_between[1]
-        return None if first_missing is None else first_missing.time
+        if first_missing is not None and first_missing.time is not None:
+            return first_missing.time, DeletionGround.COMMIT
+        return self.deletion_bound
+
+    @property
+    def deletion_time(self) -> int | None:
+        """The time of `deletion`, ns."""
+        found = self.deletion
+        return None if found is None else found[0]
 
     def content(self) -> Content | None:
         """The recoverable bytes, None if there are none."""

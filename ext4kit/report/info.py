@@ -29,7 +29,6 @@ from ext4kit.report.superblock_facts import (
     superblock_facts,
     superblock_record,
 )
-from ext4kit.report.times import iso
 
 BAD_BLOCKS_INODE = 1
 _VERDICTS = {True: "ok", False: "BAD", None: "not stored"}  # on a checksum
@@ -150,7 +149,6 @@ class SignRecord(TypedDict):
     since: Annotated[str | None, "First Linux version with this behaviour."]
     before: Annotated[str | None, "First Linux version without this behaviour."]
     time_ns: Annotated[int | None, "Latest time of the evidence, nanoseconds since 1970 UTC."]
-    time_iso: str | None
 
 
 class WriterRecord(TypedDict):
@@ -179,7 +177,6 @@ def writer_record(writer: Writer) -> WriterRecord:
                 "since": _version(sign.since),
                 "before": _version(sign.before),
                 "time_ns": sign.time,
-                "time_iso": None if sign.time is None else iso(sign.time),
             }
             for sign in writer.signs
         ],

@@ -177,6 +177,7 @@ class InodeRecord(fields.PathText, fields.LiveInode):
     file_acl: int
     extra_isize: int
     dtime: Annotated[int | None, "The raw field, as seconds, in nanoseconds; null for 0."]
+    dtime_iso: Annotated[str | None, "Null for an orphan too: the field may name the next one."]
     is_orphan: bool
     flag_names: list[str]
     device: fields.Device | None
@@ -192,6 +193,7 @@ class InodeRecord(fields.PathText, fields.LiveInode):
 def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> InodeRecord:
     """An inode as a record; times in nanoseconds."""
     target = _target(fs, inode) if inode.kind == "symlink" else None
+    is_orphan = inode.number in fs.orphans
     link: TargetText | Nothing = {} if target is None else json_name(target, "target")
     return {
         "record": "inode",
@@ -215,7 +217,8 @@ def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> InodeRecord:
         "ctime": inode.ctime,
         "crtime": inode.crtime,
         "dtime": inode.dtime * NANOSECONDS if inode.dtime else None,
-        "is_orphan": inode.number in fs.orphans,
+        "dtime_iso": iso_seconds(inode.dtime) if inode.dtime and not is_orphan else None,
+        "is_orphan": is_orphan,
         "flag_names": flag_names(inode.flags),
         "device": inode.device,
         **link,

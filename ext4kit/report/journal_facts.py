@@ -18,7 +18,7 @@ from ext4kit.parsers.journal import JournalFeatures, JournalSuperblock
 from ext4kit.parsers.mmp import MountProtection, parse_mmp
 from ext4kit.report.safe import printable
 from ext4kit.report.superblock_facts import Fact, uuid_text
-from ext4kit.report.times import iso, local_time_text
+from ext4kit.report.times import local_time_text
 from ext4kit.units import NANOSECONDS
 
 MMP_MAGIC = 0x4D4D50
@@ -122,7 +122,6 @@ class MmpRecord(TypedDict):
     state: str
     sequence: int
     time_ns: int
-    time_iso: str
     check_interval: int
     host: str
     host_bytes: NotRequired[fields.Exact]
@@ -137,7 +136,6 @@ def mmp_record(mmp: MountProtection) -> MmpRecord:
         "state": mmp.state,
         "sequence": mmp.sequence,
         "time_ns": mmp.time_ns,
-        "time_iso": iso(mmp.time_ns),
         "check_interval": mmp.check_interval,
         **json_name(mmp.host, "host"),
         **json_name(mmp.device, "device"),

@@ -13,7 +13,7 @@ from ext4kit.journal.versions import FieldChange, VersionDiff
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import shown
-from ext4kit.report.times import commit_time, iso, iso_seconds, iso_short
+from ext4kit.report.times import iso, iso_seconds, iso_short
 
 MOST_LINES = 100  # changes of one version in text; JSON has all
 MOST_BYTES = 16  # of a byte range in text
@@ -130,6 +130,15 @@ class ChangeRecord(TypedDict):
     inode: NotRequired[int]
     before: ChangeValue
     after: ChangeValue
+    before_iso: NotRequired[Annotated[str | None, "Of a time in nanoseconds: in ISO 8601."]]
+    after_iso: NotRequired[Annotated[str | None, "Of a time in nanoseconds: in ISO 8601."]]
+
+
+class ChangedTime(TypedDict):
+    """The values of a time as text."""
+
+    before_iso: str | None
+    after_iso: str | None
 
 
 class NumberedWhich(TypedDict):
@@ -189,7 +198,7 @@ def history_records(
             "source": "disk" if version.transaction is None else "log",
             "transaction": version.transaction,
             "committed": version.is_committed,
-            **commit_time(version.commit_time_ns),
+            "commit_time_ns": version.commit_time_ns,
             "log_block": version.log_block,
             "offset": version.offset,
             "sha256": hashlib.sha256(version.data).hexdigest(),
@@ -206,13 +215,21 @@ def _change_record(change: FieldChange) -> ChangeRecord:
     else:
         name = {"which": list(which) if isinstance(which, tuple) else which}
     owner: InodeNumber | Nothing = {} if change.inode is None else {"inode": change.inode}
+    times: ChangedTime | Nothing = {}
+    if change.what in _TIMES:
+        times = {"before_iso": _iso_of(change.before), "after_iso": _iso_of(change.after)}
     return {
         "what": change.what,
         **name,
         **owner,
         "before": _plain(change.before),
         "after": _plain(change.after),
+        **times,
     }
+
+
+def _iso_of(value: object) -> str | None:
+    return iso(value) if isinstance(value, int) else None
 
 
 def _plain(value: object) -> ChangeValue:

@@ -17,7 +17,7 @@ from ext4kit.journal import block_types as types
 from ext4kit.journal.block_types import BlockRole, Touched
 from ext4kit.journal.transactions import TransactionState
 from ext4kit.report.tables import fold_cells
-from ext4kit.report.times import commit_time, iso
+from ext4kit.report.times import iso
 
 _HEADINGS = ("transaction", "committed", "mount", "state", "copies", "revokes", "descriptors")
 _WIDTHS = (11, 30, 5, 12, 7, 7, 11)
@@ -151,7 +151,7 @@ def transaction_record(transaction: Transaction) -> TransactionFacts:
         "state": transaction.state,
         "log_block": transaction.start,
         "commit_log_block": transaction.commit_index,
-        **commit_time(transaction.commit_time_ns),
+        "commit_time_ns": transaction.commit_time_ns,
         "copies": transaction.blocks,
         "revokes": transaction.revokes,
         "descriptors": transaction.descriptors,

@@ -19,6 +19,8 @@ from typing import (
     is_typeddict,
 )
 
+from ext4kit.times import iso_field
+
 Schema = dict[str, Any]
 RecordType = type | dict[str, Any]  # a `TypedDict`, a dataclass, or the annotations by field
 
@@ -68,12 +70,28 @@ def _hints(kind: RecordType) -> dict[str, Any]:
 def _object(hints: Mapping[str, Any]) -> Schema:
     optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
     bare = {name: get_args(hint)[0] if name in optional else hint for name, hint in hints.items()}
+    properties: Schema = {}
+    for name, hint in bare.items():
+        properties[name] = _schema(hint)
+        if beside := _iso_beside(name, properties[name]):
+            properties |= beside
+            optional |= beside.keys() if name in optional else set()
     return {
         "type": "object",
-        "properties": {name: _schema(hint) for name, hint in bare.items()},
-        "required": [name for name in hints if name not in optional],
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
         "additionalProperties": False,
     }
+
+
+def _iso_beside(name: str, schema: Schema) -> Schema:
+    """The text beside a time in nanoseconds (`times.with_iso`); {} for any other field."""
+    kind, field = schema.get("type"), iso_field(name)
+    if field is None or kind not in ("integer", "null", ["integer", "null"]):
+        return {}
+    types = {"integer": "string", "null": "null"}
+    text = [types[each] for each in kind] if isinstance(kind, list) else types[str(kind)]
+    return {field: {"type": text, "description": f"`{name}` in ISO 8601."}}
 
 
 def _schema(hint: Any) -> Schema:

@@ -17,14 +17,13 @@ from ext4kit.errors import AccessError, CorruptError, quoted
 from ext4kit.fields import Nothing, TargetText, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DirTree
-from ext4kit.parsers.inode import KINDS, InodeTable, is_fast_symlink
+from ext4kit.parsers.inode import CRTIME_END, KINDS, InodeTable, is_fast_symlink
 from ext4kit.report import text_columns
 from ext4kit.report.safe import are_plain, printable, printable_lines, shown, shown_lines
 from ext4kit.report.tables import fold_row, human_size, screen_width
 
 AT_ONCE = 1 << 16
 RUNS_AT_ONCE = 256
-CRTIME_END = 24  # `i_extra_isize` from which on an inode has a creation time
 _NUMBERS = ("number", "mode", "links_count", "uid", "gid", "size", "generation", "extra_isize")
 _TIMES = ("atime", "mtime", "ctime", "crtime")
 

@@ -11,15 +11,19 @@ from typing import Literal
 from ext4kit.fields import Record
 from ext4kit.problems import Problem, ProblemFacts, Severity
 from ext4kit.report.safe import printable_text
+from ext4kit.times import with_iso
 
 _LINES_AT_ONCE = 4096
 
 
 def json_line(record: Record) -> str:
-    """A record on one line. Non-ASCII is escaped, so that it cannot control a terminal."""
+    """A record on one line, with the text beside each time.
+
+    Non-ASCII is escaped, so that it cannot control a terminal.
+    """
     import json  # most calls write no JSON
 
-    return json.dumps(record)
+    return json.dumps(with_iso(record))
 
 
 _SECTION: dict[str, object] = {}  # fields of every record that is printed

@@ -13,7 +13,7 @@ from ext4kit.fields import NoOldPath, Nothing, OldPathText, json_name
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import fold_cells
-from ext4kit.report.times import commit_time, iso
+from ext4kit.report.times import iso
 from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
 from ext4kit.timeline.events import EventValue
 
@@ -109,11 +109,10 @@ _CHANGES: dict[EventKind, Callable[[Any, Any], str]] = {
 
 
 def _hint(event: Event) -> str:
-    field = event.reason.partition(" ")[0]
     if event.new is None:
         return event.reason
     values = [value for value in (event.old, event.new) if isinstance(value, int)]
-    texts = [iso(value) if field in _TIME_FIELDS else str(value) for value in values]
+    texts = [iso(value) if event.field in _TIME_FIELDS else str(value) for value in values]
     return f"{event.reason}: {', '.join(texts)}"
 
 
@@ -126,10 +125,13 @@ class TimelineSummary(TypedDict):
     kinds: dict[str, int]
 
 
-class HintReason(TypedDict):
-    """Reason of a hint."""
+class HintFacts(TypedDict):
+    """Facts about a hint."""
 
     reason: str
+    field: str
+    old_iso: NotRequired[str | None]
+    new_iso: NotRequired[str | None]
 
 
 class EventRecord(fields.PathOrNone, fields.CommitTime):
@@ -149,6 +151,9 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
     new: Annotated[fields.Value, "Value after the change."]
     seen: Annotated[str | None, "A log block and its home block."]
     reason: NotRequired[Annotated[str, "Of a hint: the contradiction."]]
+    field: NotRequired[Annotated[str, "Of a hint: the field of the inode."]]
+    old_iso: NotRequired[Annotated[str | None, "Of a hint about a time: `old` in ISO 8601."]]
+    new_iso: NotRequired[Annotated[str | None, "Of a hint about a time: `new` in ISO 8601."]]
 
 
 def timeline_records(
@@ -172,7 +177,7 @@ def event_record(event: Event) -> EventRecord:
     old_path: OldPathText | NoOldPath | Nothing = {}
     if event.kind in (EventKind.RENAMED, EventKind.MOVED):
         old_path = json_name(event.old_path, "old_path")
-    reason: HintReason | Nothing = {"reason": event.reason} if event.kind is EventKind.HINT else {}
+    hint: HintFacts | Nothing = _hint_facts(event) if event.kind is EventKind.HINT else {}
     return {
         "record": "event",
         "kind": event.kind,
@@ -181,13 +186,24 @@ def event_record(event: Event) -> EventRecord:
         "inode": event.inode,
         "generation": event.generation,
         "transaction": event.transaction,
-        **commit_time(event.time),
+        "commit_time_ns": event.time,
         "exact": event.exact,
         "old": plain_value(event.old),
         "new": plain_value(event.new),
         "seen": event.source or None,
-        **reason,
+        **hint,
     }
+
+
+def _hint_facts(event: Event) -> HintFacts:
+    """Reason and field of a hint, and the values of a time as text."""
+    facts: HintFacts = {"reason": event.reason, "field": event.field}
+    if event.field in _TIME_FIELDS:
+        old, new = (
+            iso(value) if isinstance(value, int) else None for value in (event.old, event.new)
+        )
+        facts["old_iso"], facts["new_iso"] = old, new
+    return facts
 
 
 def plain_value(value: EventValue) -> fields.Value:

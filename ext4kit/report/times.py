@@ -1,34 +1,13 @@
-"""Times as text; all other modules use integers."""
+"""Times as text for tables; all other modules use integers."""
 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
 
-from ext4kit.fields import CommitTime
+from ext4kit.times import iso as iso
 from ext4kit.units import NANOSECONDS
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
-
-
-def iso(moment_ns: int) -> str:
-    """Nanoseconds since 1970 as ISO 8601 in UTC, with a fraction only if it is not zero.
-
-    A time outside the four-digit years is given as seconds since 1970 (`@...`).
-    """
-    seconds, fraction = divmod(moment_ns, NANOSECONDS)
-    try:
-        whole = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
-    except OverflowError:
-        return f"@{seconds}.{fraction:09d}"
-    return f"{whole}.{fraction:09d}Z" if fraction else f"{whole}Z"
-
-
-def commit_time(moment_ns: int | None) -> CommitTime:
-    """Commit time of a transaction, as in records."""
-    text = None if moment_ns is None else iso(moment_ns)
-    return {"commit_time_ns": moment_ns, "commit_time_iso": text}
 
 
 def iso_short(moment_ns: int) -> str:

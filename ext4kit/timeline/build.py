@@ -122,10 +122,10 @@ class Timeline:
         kind, order = KINDS[row.kind], row.order
         path, old_path = self._event_paths(row)
         old, new = self._event_values(kind, row)
-        reason = source = ""
+        reason = source = field = ""
         if kind is EventKind.HINT:
-            text = HINT_TEXTS[HintKind(row.old_second)]
-            reason = text.format(field=COMPARED_FIELDS[row.new_second])
+            field = COMPARED_FIELDS[row.new_second]
+            reason = HINT_TEXTS[HintKind(row.old_second)].format(field=field)
         if row.tag >= 0 and self.history is not None:
             tags = self.history.log.tags
             source = f"log block {tags.position[row.tag]}, a copy of block {tags.block[row.tag]}"
@@ -142,6 +142,7 @@ class Timeline:
             new=new,
             reason=reason,
             source=source,
+            field=field,
         )
 
     def _event_paths(self, row: _EventRow) -> tuple[bytes | None, bytes | None]:

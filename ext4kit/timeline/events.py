@@ -213,6 +213,7 @@ class Event:
         old, new: values before and after, plain JSON values; None for none.
         reason: text of a hint.
         source: journal block and the block that it is a copy of.
+        field: field of the inode that a hint is about, "" for other kinds.
     """
 
     kind: EventKind
@@ -227,6 +228,7 @@ class Event:
     new: EventValue
     reason: str
     source: str
+    field: str = ""
 
     @property
     def mtimes(self) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ import numpy as np
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import TID_ON_DISK
-from ext4kit.parsers.inode import InodeTable
+from ext4kit.parsers.inode import CRTIME_END, InodeTable
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import EventKind, EventTable, event_table
 from ext4kit.timeline.transitions import InodeStatus, StateBatch, state_events
@@ -50,7 +50,7 @@ HINT_TEXTS = {
 def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
     """Hints from single states, and from a state compared with the previous one."""
     table, commit = states.table, clock.times_of(states.tid)
-    born = table.extra_isize >= 24
+    born = table.extra_isize >= CRTIME_END
     fine = born & (table.ctime % MILLISECOND != 0) & (table.crtime % MILLISECOND != 0)
     events, rounded = [], []
     for name in TIMES:

@@ -14,7 +14,6 @@ from ext4kit.report.deleted import RemovedNames, deleted_record
 from ext4kit.report.hashes import evidence_record
 from ext4kit.report.info import writer_record
 from ext4kit.report.timeline import EventRecord, event_record
-from ext4kit.report.times import iso
 from ext4kit.report.triage.case import TriageReport, check_rows, stored_times
 from ext4kit.report.volumes import volume_record
 from ext4kit.triage import Bins, Indicator, Sighting, StoryStep
@@ -33,7 +32,6 @@ def summary_records(case: TriageReport) -> Iterator[Record]:
         "volume": case.volume.index,
         "command": case.command,
         "made_ns": case.made,
-        "made_iso": iso(case.made),
         "version": case.version,
         "operator": case.operator,
         "case_number": case.case_number,
@@ -65,7 +63,6 @@ class ReportRecord(TypedDict):
     volume: int
     command: str
     made_ns: int
-    made_iso: str
     version: str
     operator: str | None
     case_number: str | None
@@ -334,7 +331,6 @@ class SightingRecord(fields.PathOrNone):
     inode: fields.Inode | None
     generation: fields.Generation | None
     time_ns: int | None
-    time_iso: str | None
     seen: list[str]
     size: Annotated[int | None, "Bytes."]
     mode: fields.Mode | None
@@ -352,7 +348,6 @@ def _sighting(code: str, one: Sighting) -> SightingRecord:
         "inode": one.inode,
         "generation": one.generation,
         "time_ns": one.when,
-        "time_iso": None if one.when is None else iso(one.when),
         "seen": one.seen,
         "size": one.size,
         "mode": one.mode,

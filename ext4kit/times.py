@@ -1,0 +1,71 @@
+"""Times of records as text: the field `NAME_iso` beside each time in nanoseconds.
+
+JSON readers that store numbers as floats, as jq does, lose the last digits of a time in
+nanoseconds. This module alone decides which fields are times; records and schemas follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+
+from ext4kit.units import NANOSECONDS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECONDS_KEPT = 1 << 16
+_TIMES = frozenset(
+    ("atime", "mtime", "ctime", "crtime", "dtime", "deleted_at", "time", "since", "until")
+)
+_DURATIONS = frozenset(["width_ns"])
+_SCALARS = frozenset((int, str, bool, type(None)))
+
+
+def iso(moment_ns: int) -> str:
+    """Nanoseconds since 1970 as ISO 8601 in UTC, with a fraction only if it is not zero.
+
+    A time outside the four-digit years is given as seconds since 1970 (`@...`).
+    """
+    seconds, fraction = divmod(moment_ns, NANOSECONDS)
+    try:
+        whole = _second(seconds)
+    except OverflowError:
+        return f"@{seconds}.{fraction:09d}"
+    return f"{whole}.{fraction:09d}Z" if fraction else f"{whole}Z"
+
+
+@lru_cache(_SECONDS_KEPT)
+def _second(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+@cache
+def iso_field(name: str) -> str | None:
+    """Name of the text beside a time in nanoseconds; None for any other field."""
+    if name in _TIMES:
+        return f"{name}_iso"
+    is_time = name.endswith("_ns") and name not in _DURATIONS
+    return f"{name.removesuffix('_ns')}_iso" if is_time else None
+
+
+def with_iso(record: Mapping[str, object]) -> dict[str, object]:
+    """A record with the text beside each of its times, those of inner objects included.
+
+    A text that stands behind its time in the record is kept.
+    """
+    found: dict[str, object] = {}
+    for name, value in record.items():
+        kind = type(value)
+        found[name] = value if kind in _SCALARS else _inner(value)
+        if (kind is int or value is None) and (beside := iso_field(name)):
+            found[beside] = iso(value) if isinstance(value, int) else None
+    return found
+
+
+def _inner(value: object) -> object:
+    """A value with the texts beside the times in it."""
+    if isinstance(value, dict):
+        return with_iso(value)
+    if isinstance(value, list | tuple) and value and type(value[0]) not in (int, str):
+        return [each if type(each) in _SCALARS else _inner(each) for each in value]
+    return value
