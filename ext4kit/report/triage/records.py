@@ -304,9 +304,7 @@ class StepRecord(TypedDict):
 
     what: str
     time_ns: Annotated[int | None, "By the inode: creation, deletion, or last change by then."]
-    time_iso: str | None
     commit_ns: Annotated[int | None, "Commit time of the transaction that shows it."]
-    commit_iso: str | None
     transaction: fields.Transaction | None
     exact: Annotated[bool, "False: in this transaction or in an earlier one."]
 
@@ -315,9 +313,7 @@ def _step(one: StoryStep) -> StepRecord:
     return {
         "what": one.what,
         "time_ns": one.time,
-        "time_iso": None if one.time is None else iso(one.time),
         "commit_ns": one.commit,
-        "commit_iso": None if one.commit is None else iso(one.commit),
         "transaction": one.transaction,
         "exact": one.exact,
     }
