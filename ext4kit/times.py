@@ -14,9 +14,7 @@ from ext4kit.units import NANOSECONDS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_KEPT = 1 << 16
-_TIMES = frozenset(
-    ("atime", "mtime", "ctime", "crtime", "dtime", "deleted_at", "time", "since", "until")
-)
+_TIMES = frozenset(("atime", "mtime", "ctime", "crtime", "dtime", "deleted_at", "time"))
 _DURATIONS = frozenset(["width_ns"])
 _SCALARS = frozenset((int, str, bool, type(None)))
 

@@ -31,7 +31,7 @@ class JournalFacts:
         size: bytes of the journal.
         transactions: number of transactions with a valid commit block.
         first, last: stored tids of the oldest and the newest of these.
-        since, until: their commit times, None where unknown.
+        since_ns, until_ns: their commit times, None where unknown.
         to_replay: number of transactions that a recovery replays; fast_commits: number after them.
         unmounts, power_cuts: journal gaps by cause; gaps: journal gaps with lost transactions.
         is_whole: whether it holds all transactions since the file system was created.
@@ -43,8 +43,8 @@ class JournalFacts:
     transactions: int = 0
     first: int | None = None
     last: int | None = None
-    since: int | None = None
-    until: int | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
     to_replay: int = 0
     fast_commits: int = 0
     unmounts: int = 0

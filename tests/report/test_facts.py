@@ -98,11 +98,11 @@ def test_the_grades_are_those_of_the_deleted_files(tree: tuple[Path, Triage]) ->
 @pytest.mark.heavy
 def test_the_story_lies_in_its_week(story_case: TriageReport) -> None:
     summary = story_case.summary
-    assert summary.log.since is not None
-    assert summary.log.until is not None
+    assert summary.log.since_ns is not None
+    assert summary.log.until_ns is not None
     created = summary.superblock.mkfs_time * 10**9
     made, end = 1_771_750_620 * 10**9, 1_772_337_180 * 10**9  # as guest.py sets its clock
-    assert made <= created < summary.log.since < summary.log.until <= end
+    assert made <= created < summary.log.since_ns < summary.log.until_ns <= end
     span, hours = summary.activity.span, summary.activity.hours
     assert span is not None
     assert hours is not None
@@ -110,7 +110,7 @@ def test_the_story_lies_in_its_week(story_case: TriageReport) -> None:
     assert sum(hours.totals) + hours.before == summary.activity.events
     assert hours.width == 3600 * 10**9
     last = hours.start + hours.width * len(hours)
-    assert last - hours.width <= summary.log.until < last
+    assert last - hours.width <= summary.log.until_ns < last
 
 
 def test_bins_hold_what_is_asked_for(story_case: TriageReport) -> None:

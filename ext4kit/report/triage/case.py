@@ -234,10 +234,10 @@ def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
     yield "Size", human_size(log.size)
     if log.first is not None:
         yield "Transactions", f"{log.transactions:,}, from {log.first} to {log.last}"
-    if log.since is not None and log.until is not None:
-        yield "Oldest commit", time_text(log.since)
-        yield "Newest commit", time_text(log.until)
-        yield "Span", duration_text(log.until - log.since)
+    if log.since_ns is not None and log.until_ns is not None:
+        yield "Oldest commit", time_text(log.since_ns)
+        yield "Newest commit", time_text(log.until_ns)
+        yield "Span", duration_text(log.until_ns - log.since_ns)
     yield "Goes back to", "the creation of the file system" if log.is_whole else "the oldest commit"
     breaks = [(log.unmounts, "unmount"), (log.power_cuts, "unclean shutdown"), (log.gaps, "gap")]
     yield "Gaps", ", ".join(count_text(*each) for each in breaks if each[0]) or "none"

@@ -144,8 +144,8 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
     strong = sum(one.rule.weight is Weight.STRONG for one in summary.suspicions)
     deletions, log = summary.deletions, summary.log
     verdict, good = words.check_text(case)
-    known = log.since is not None and log.until is not None
-    span = words.duration_text((log.until or 0) - (log.since or 0)) if known else "nothing"
+    known = log.since_ns is not None and log.until_ns is not None
+    span = words.duration_text((log.until_ns or 0) - (log.since_ns or 0)) if known else "nothing"
     return [
         (str(len(summary.suspicions)), f"signs, {strong} strong", "bad" * bool(strong)),
         (f"{deletions.total:,}", "known deleted files", ""),

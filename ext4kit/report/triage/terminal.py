@@ -123,7 +123,11 @@ def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
     grades = summary.deletions.grades
     whole = grades[Grade.INTACT] + grades[Grade.CONSISTENT]
     verdict, good = words.check_text(case)
-    reach = words.duration_text(log.until - log.since) if log.until and log.since else "none"
+    reach = (
+        words.duration_text(log.until_ns - log.since_ns)
+        if log.until_ns and log.since_ns
+        else "none"
+    )
     tiles = [
         (str(len(summary.suspicions)), ("signs", f"signs, {strong} strong"),
          "red" if strong else "green"),
