@@ -73,9 +73,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
     sampled = [] if everything() else ["slow"]
     sampled += ["heavy"] if config.option.quick else []
+    fetching = [item for item in items if sampled and NEED_NETWORK & _parameters(item)]
+    for item in fetching:
+        item.add_marker(pytest.mark.skip(reason="slow"))
+    others = [item for item in items if item not in set(fetching)]
     for mark in sampled:
-        for item in choosing.left_for_later(items, config.option.seed, mark):
+        for item in choosing.left_for_later(others, config.option.seed, mark):
             item.add_marker(pytest.mark.skip(reason=mark))
+
+
+def _parameters(item: pytest.Item) -> set[object]:
+    """The names among the parameters of a test."""
+    called = getattr(item, "callspec", None)  # which only tests with parameters have
+    return (
+        {value for value in called.params.values() if isinstance(value, str)} if called else set()
+    )
 
 
 def pytest_collection_finish() -> None:

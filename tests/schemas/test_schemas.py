@@ -17,13 +17,13 @@ from ext4kit.cli.schemas import schema_names, schema_text
 from tests import cases
 from tests.cli.conftest import EVIL
 from tests.conftest import Cli, Images
-from tests.environment import ROOT
+from tests.environment import ROOT, everything
 from tests.filesystem.matrix_oracle import debugfs
 from tests.fuzz import images
 from tests.schemas.outputs import COMMANDS, complaint, records_of
 
 _MOST_BYTES = 64 << 20  # of an image of e2fsprogs' cases
-_CASES = 40
+_CASES = 40 if everything() else 12
 
 
 def complaints(image: Path, folder: Path) -> Iterator[str]:
