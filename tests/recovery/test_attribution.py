@@ -121,6 +121,9 @@ def blocks_of(
         blocks_in_use=lambda at: np.isin(at, in_use), blocks_unknown=lambda at: at < 0
     )
     history.last_valid_tid = lambda rows: np.full(len(rows), DEATH - 1)
+    history.tree_block_copies = lambda rows, at, asked: (
+        np.full(len(asked), NO_ROW) if copies is None else copies.newest_copies(asked, at)
+    )
     none = np.zeros(0, np.int64)
     findings = SimpleNamespace(
         history=history, maps=maps or RebuiltMaps.empty(), block_features=None,
