@@ -339,8 +339,7 @@ class Check:
         self.failed += [what] * (not holds)
 
     def _same(self, **found: Any) -> None:
-        """Keep values of the record, or of its evidence, that are other ones."""
-        for what, value in found.items():
+        for what, value in found.items():  # of the record, or of its evidence
             told = self.record.get(what, self.evidence.get(what))
             self._claim(told == value, f"{what} is {value!r}, not {told!r}")
 
@@ -388,8 +387,9 @@ class Check:
         self._same(uid=inode.uid | before.uid & 0xFFFF0000, gid=inode.gid | before.gid & 0xFFFF0000)
         ends = [one.order for one in ([inode] if record["superseded"] else linked[-1:])]
         ends += [one.order for one in self.states if ends and one.order > ends[0]][:1]
-        told = [{"transaction": at % (1 << 32), "time": times.get(at)} for at in ends if at < NOW]
-        self._same(deleted_between=[*told, None, None][:2])
+        told = [(at % (1 << 32), times.get(at)) for at in ends if at < NOW]
+        said = [one and (one["transaction"], one["time"]) for one in record["deleted_between"]]
+        self._claim(said == [*told, None, None][:2], f"it was deleted between {told}")
         last, freed = life[-1], [one for one in life if one.order >= inode.order and one.is_freed]
         self._same(dtime=None if last.links or last.is_whole else last.dtime * 10**9 or None)
         self._same(freed_at=freed[0].place if freed else None)
