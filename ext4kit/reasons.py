@@ -145,6 +145,11 @@ WRITE_WITHOUT_DATA = Reason(
     "The file is empty, but its times record a write or were set; data that the kernel could not"
     " write to the disk leaves the same record.",
 )
+EMPTY_ON_BIGALLOC = Reason(
+    "empty-on-bigalloc",
+    "The file is empty; on a full file system with bigalloc the kernel can lose the data of a file,"
+    " and a write in the tick of the clock in which the file was created leaves no record.",
+)
 INLINE_DATA_MOVED = Reason(
     "inline-data-moved",
     "The file was rewritten just before its deletion; data outside the inode may be missing.",

@@ -18,6 +18,7 @@ from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.first_instances import creation_times
+from ext4kit.history.history import TID_ON_DISK
 from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
 from ext4kit.parsers.directory import MODES, Names, parse_entries
@@ -112,7 +113,8 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
     """Assign entries to instances, as their last names.
 
     An entry belongs to an instance of its inode number if the type matches and the directory and
-    the instance existed at the same time. Ambiguous entries and instances get no name.
+    the instance existed at the same time. Ambiguous entries and instances get no name. A block on
+    disk has no time: what it names may be an instance that only lost transactions recorded.
 
     Returns:
         (instance, row of `found`) columns, one row per named instance.
@@ -121,6 +123,7 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
     entry, instance = _possible_instances(history, found, instances)
     count = np.bincount(entry, minlength=len(found))
     sole = (count[entry] == 1) & ~history.is_allocated[instance]
+    sole &= (found.tid[entry] >= 0) | ~_number_used_unrecorded(history)[instance]
     entry, instance = entry[sole], instance[sole]
     latest = np.where(found.tid < 0, _FOREVER, found.tid)[entry]  # the disk is the latest copy
     order = np.lexsort((-latest, instance))
@@ -177,6 +180,19 @@ def ended_by(history: History) -> Int64s:
     rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
     np.minimum.at(ended_by, states.instance[rows], states.tid[rows])
     return ended_by
+
+
+def _number_used_unrecorded(history: History) -> Bools:
+    """Per instance: an unknown instance may have had its number between it and the last known one.
+
+    Transactions after its end are missing, and the number was used again.
+    """
+    number, ended = history.number, ended_by(history)
+    reused = np.append(number[1:] == number[:-1], False)
+    used = np.flatnonzero(reused & (ended < _FOREVER))
+    result = np.zeros(len(number), bool)
+    result[used] = history.gaps.any_lost_between(ended[used], int(TID_ON_DISK))
+    return result
 
 
 def _number_reused_time(history: History, found: FoundEntries) -> Int64s:

@@ -68,6 +68,8 @@ def run_checks(
     files = is_sized_file(history, found)
     unflushed_start = writes.may_not_be_flushed(row, writes.rewritten_before_first_state[row])
     unwritten = writes.awaits_writeback[row] & files
+    empty = files & (history.states.table.size[row] == 0)
+    empty &= history.fs.superblock.cluster_ratio > 1
     moved = _inline(history, found) & recent & ~writes.written_once[row]
     kept = kept_by_later_version(history, found, runs, uses) & ~from_log
     conflict = journal_disk_conflict(history, found, journaled, reuse) & (recent | outdated)
@@ -102,6 +104,7 @@ def run_checks(
         (later_fast_commit(history, found), reasons.LATER_FAST_COMMIT),
         (in_place, reasons.IN_PLACE_WRITE_NOT_FLUSHED),
         (unwritten & ~recent, reasons.WRITE_WITHOUT_DATA),
+        (empty & ~recent & ~unwritten, reasons.EMPTY_ON_BIGALLOC),
         (unflushed_start & from_disk, reasons.EARLY_REWRITE_NOT_FLUSHED),
         (may_have_newer_copies(history, found, journaled), reasons.JOURNAL_UNREADABLE),
         *find_unrecorded(history, found, writes, from_disk),

@@ -441,6 +441,15 @@ def test_a_file_whose_bytes_waited_for_writeback_may_have_lost_them_all() -> Non
     assert Case(before=never, runs=(), gone=MADE + SECOND).reasons() == ["recent-change"]
 
 
+@pytest.mark.parametrize("cluster_ratio", [1, 16])
+def test_an_empty_file_on_bigalloc_may_have_lost_a_write_in_the_tick_of_its_creation(
+    cluster_ratio: int,
+) -> None:
+    empty = state(size=0, blocks=0, version=1)
+    case = Case(before=empty, runs=(), gone=MADE + 2 * MINUTE, cluster_ratio=cluster_ratio)
+    assert case.reasons() == (["empty-on-bigalloc"] if cluster_ratio > 1 else [])
+
+
 def test_bytes_in_an_inode_may_have_grown_out_of_it_unseen() -> None:
     reason = "inline-data-moved"
     inline = {"flags": int(InodeFlags.INLINE_DATA), "blocks": 0}

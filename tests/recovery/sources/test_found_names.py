@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ext4kit.history import History
-from ext4kit.history.journal_gaps import NO_RESTART
+from ext4kit.history.journal_gaps import NO_RESTART, JournalGaps
 from ext4kit.history.paths import PathHistory
 from ext4kit.history.places import FOREVER, Ground
 from ext4kit.parsers.directory import Names
@@ -27,7 +27,7 @@ from ext4kit.recovery.provenance import FREED_BLOCK
 from ext4kit.units import NANOSECONDS as SECOND
 from sample_images.recipes.syscalls import generation
 from sample_images.recipes.truth import FileTruth
-from tests.recovery.made_history import NO_BREAKS, past_of, state
+from tests.recovery.made_history import NO_BREAKS, State, past_of, state
 from tests.recovery.sources.conftest import Scenes, Seen
 from tests.recovery.test_traps import Disk, remove
 from tests.writing_kernel import HERE
@@ -184,19 +184,48 @@ def test_where_the_journal_counted_anew_an_entry_of_a_copy_is_not_placed_by_its_
     restarted: bool,
 ) -> None:
     """By the ids the first instance was gone by then, and the entry means the second one."""
-    history: Any = past_of(
+    history = _of_one_number(
         state(life=0, order=2),
         state(life=0, order=4, links_count=0, whole=False, dtime=2000, ctime=2000 * SECOND),
         state(life=1, order=5, crtime=2000 * SECOND),
         state(life=1, order=9, crtime=2000 * SECOND, links_count=0, whole=False, dtime=3000),
     )
-    columns = ("mode", "crtime", "links_count", "generation")
-    now = SimpleNamespace(**{name: np.zeros(1, np.int64) for name in columns})
-    history.fs.inode_table = lambda numbers: now
-    history.number, history.generation = np.array([12, 12]), np.array([7, 8])
-    history.last_rows, history.is_allocated = np.array([1, 3]), np.zeros(2, bool)
     history.gaps = replace(NO_BREAKS, restarted_at=6 if restarted else NO_RESTART)
-    history.times_of = lambda tids: 2500 * SECOND + 0 * tids
     entry = replace(_entry(99, 1, 12), tid=np.array([7]))
     instance, _ = assign_entries(history, entry)
     assert instance.tolist() == ([] if restarted else [1])
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("is_reused", [False, True])
+def test_an_entry_on_disk_may_name_an_instance_of_lost_transactions(
+    lost: bool, is_reused: bool
+) -> None:
+    """What had the number between a known instance and the next one left nothing but its name."""
+    directory, gap = 0o40755, (np.array([5]), np.array([20]))
+    last = {"life": 1, "crtime": 4000 * SECOND} if is_reused else {"life": 0, "mode": directory}
+    history = _of_one_number(
+        state(life=0, order=2, mode=directory, links_count=2),
+        state(life=0, order=4, mode=directory, links_count=0, dtime=2000, ctime=2000 * SECOND),
+        state(**last, order=30, links_count=0, whole=False, dtime=5000),
+    )
+    one = np.zeros(1, np.int64)
+    history.gaps = JournalGaps(*gap, one, one > 0, one == 0) if lost else NO_BREAKS
+    entry = replace(_entry(99, 1, 12), file_type=np.array([2]))
+    instance, _ = assign_entries(history, entry)
+    assert instance.tolist() == ([] if lost and is_reused else [0])
+
+
+def _of_one_number(*states: State) -> Any:
+    """A history of one inode number, 12, that is free now."""
+    history: Any = past_of(*states)
+    columns = ("mode", "crtime", "links_count", "generation")
+    now = SimpleNamespace(**{name: np.zeros(1, np.int64) for name in columns})
+    history.fs.inode_table = lambda numbers: now
+    instance = history.states.instance
+    count = history.instance_count
+    history.number, history.generation = np.full(count, 12), 7 + np.arange(count)
+    history.last_rows = np.searchsorted(instance, np.arange(count), side="right") - 1
+    history.is_allocated = np.zeros(count, bool)
+    history.times_of = lambda tids: 2500 * SECOND + 0 * tids
+    return history
