@@ -156,12 +156,13 @@ class PathHistory:
         row = int(self.last_name_rows(np.array([directory]))[0])
         if row == NO_ROW:
             return NO_ROW
+        rows = range(int(np.searchsorted(names.instance, directory)), row + 1)
+        has_several = len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1
+        row = self._name_row_at(directory, when) if has_several else row
         seen = int(names.last_seen[row])
         if seen >= 0 and self.history.gaps.any_lost_between(seen, when):
             return NO_ROW  # lost transactions may have given it another name
-        rows = range(int(np.searchsorted(names.instance, directory)), row + 1)
-        if len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1:
-            row = self._name_row_at(directory, when)
+        if has_several:
             return row if names.valid_from[row] <= when < names.removed[row] else NO_ROW
         if names.removed[row] <= min(when, int(self._linked_tids[1][directory])):
             return NO_ROW  # it had another name after this one

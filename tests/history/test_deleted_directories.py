@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,20 +17,31 @@ from ext4kit.history.names import NameTable
 from ext4kit.history.paths import PathHistory
 
 
-def row_at(when: int, *, seen: int, removed: int, lost: tuple[int, int] = (10, 20)) -> int:
-    """Row of the only name of directory 0; the journal lacks what lies between `lost`."""
-    one = np.zeros(1, np.int64)
-    table = NameTable(one, one, one + 2, one + 2, one - 1, one + removed, one + seen,
-                      one, one, one, [b"name"])  # fmt: skip
-    gap = np.array([[tid] for tid in lost])
-    gaps = JournalGaps(gap[0], gap[1], one, one > 0, one == 0)
-    linked = one + int(TID_ON_DISK), one + int(TID_BEFORE_LOG)
-    paths: Any = SimpleNamespace(
-        names=SimpleNamespace(table=table), history=SimpleNamespace(gaps=gaps),
-        last_name_rows=lambda instances: np.zeros(len(instances), np.int64), _linked_tids=linked,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class Named:
+    """A name: when the journal shows it first and last, and when it was removed."""
+
+    valid_from: int
+    seen: int
+    removed: int
+
+
+def row_at(when: int, *names: Named) -> int:
+    """Row of the name of directory 0; the journal lacks what lies between 10 and 20."""
+    none, one = np.zeros(len(names), np.int64), np.zeros(1, np.int64)
+    valid_from, seen, removed = np.array([(n.valid_from, n.seen, n.removed) for n in names]).T
+    table = NameTable(none, none, valid_from, valid_from, none - 1, removed, seen,
+                      none, none, none, [b"%d" % row for row in range(len(names))])  # fmt: skip
+    gaps = JournalGaps(one + 10, one + 20, one, one > 0, one == 0)
     assert gaps.restarted_at == NO_RESTART
-    return PathHistory._deleted_directory_row(paths, 0, when)
+    paths = object.__new__(PathHistory)
+    vars(paths).update(
+        names=SimpleNamespace(table=table),
+        history=SimpleNamespace(gaps=gaps),
+        _row_ends=np.array([len(names)]),
+        _linked_tids=(one + int(TID_ON_DISK), one + int(TID_BEFORE_LOG)),
+    )
+    return paths._deleted_directory_row(0, when)
 
 
 @pytest.mark.parametrize(
@@ -46,4 +57,10 @@ def row_at(when: int, *, seen: int, removed: int, lost: tuple[int, int] = (10, 2
 def test_a_name_from_before_lost_transactions_is_not_one_from_after_them(
     when: int, seen: int, row: int
 ) -> None:
-    assert row_at(when, seen=seen, removed=30) == row
+    assert row_at(when, Named(valid_from=2, seen=seen, removed=30)) == row
+
+
+@pytest.mark.parametrize(("when", "row"), [(9, 0), (22, NO_ROW), (25, 1), (29, NO_ROW)])
+def test_the_same_holds_where_the_directory_had_several_names(when: int, row: int) -> None:
+    first = Named(valid_from=2, seen=8, removed=24)
+    assert row_at(when, first, Named(valid_from=24, seen=26, removed=28)) == row
