@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import io
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
+import ext4kit
 from tests.environment import ROOT
 
 Done = subprocess.CompletedProcess[bytes]
@@ -53,23 +57,51 @@ def run_program(
             command, stdout=out, stderr=subprocess.PIPE, cwd=cwd, env=environment, timeout=timeout
         )
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told:
-        process = os.fork()
-        if process == 0:
-            _become(words, stdout or said, told, cwd, environment)
+        out = said if stdout is None else stdout
+        process = start_program(words, out.fileno(), told.fileno(), cwd, environment)
         code = _wait(process, words, timeout)
         return subprocess.CompletedProcess(words, code, _all(said), _all(told))
 
 
+def start_program(
+    words: Sequence[bytes], stdout: int, stderr: int, cwd: Path, env: Mapping[str, str]
+) -> int:
+    """Fork, and be the program there; its process id.
+
+    Args:
+        words: its command and options.
+        stdout: descriptor of its standard output.
+        stderr: that of its standard error.
+        cwd: the folder it runs in.
+        env: its environment.
+    """
+    _load_modules()
+    process = os.fork()
+    if process == 0:
+        _become(words, stdout, stderr, cwd, env)
+    return process
+
+
+@cache
+def _load_modules() -> None:
+    """Import the commands and what they show with, so that no fork has to."""
+    for module in pkgutil.walk_packages(ext4kit.__path__, "ext4kit."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    for name in ("rich.console", "rich.live", "rich.progress", "rich.table", "numpy.ma"):
+        import_module(name)
+
+
 def _become(
-    words: Sequence[bytes], stdout: BinaryIO, stderr: BinaryIO, cwd: Path, env: dict[str, str]
+    words: Sequence[bytes], stdout: int, stderr: int, cwd: Path, env: Mapping[str, str]
 ) -> NoReturn:
     """Be the program: its streams, folder, environment and arguments, then `main`."""
     code = 1
     try:
         with open(os.devnull, "rb") as nothing:  # noqa: PTH123
             os.dup2(nothing.fileno(), 0)
-        os.dup2(stdout.fileno(), 1)
-        os.dup2(stderr.fileno(), 2)
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
         os.chdir(cwd)
         os.environ.clear()
         os.environ.update(env)
