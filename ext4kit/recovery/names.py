@@ -7,7 +7,7 @@ from functools import cache, cached_property, partial
 
 import numpy as np
 
-from ext4kit.arrays.types import Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
@@ -161,7 +161,7 @@ class FoundEntryPaths:
             folder = self._known_place(row, instance)
             together = folder is None and self._deleted_together(row, instance)
             instance = self._above[row]
-            row = self._row.get(instance) if together else None
+            row = self._row_of_directory(instance) if together else None
         tail = b"/".join(reversed(parts))
         if folder is not None:
             ground = folder.ground if len(parts) == 1 else Ground.PRESENT_PLACE
@@ -170,6 +170,8 @@ class FoundEntryPaths:
 
     def name_below(self, directory: int, instance: int, name: bytes) -> KnownName | None:
         """A name in a directory (as in `directory_path`) that only a found entry names."""
+        if self._row_of_directory(directory) is None:
+            return None
         above = self.name_of(directory)
         if above is None or not self._deleted_soon(directory, int(self._last_ctime[instance])):
             return None
@@ -178,6 +180,14 @@ class FoundEntryPaths:
         )
         ground = None if path is None else Ground.PRESENT_PLACE
         return KnownName(name, path, partial_path, above.source, ground)
+
+    def _row_of_directory(self, directory: int) -> int | None:
+        """Entry with the name of a directory; None where the last name in the journal differs."""
+        row = self._row.get(directory)
+        last = int(self._paths.last_name_rows(np.array([directory]))[0])
+        if row is None or last == NO_ROW:
+            return row
+        return row if self._names[row] == self._paths.names.table.name[last] else None
 
     def _deleted_together(self, row: int, instance: int) -> bool:
         """Whether the directory of an entry was deleted soon after the named file."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ext4kit.arrays.types import NO_ROW
 from ext4kit.history import History
 from ext4kit.history.journal_gaps import NO_RESTART, JournalGaps
 from ext4kit.history.paths import PathHistory
@@ -177,6 +178,23 @@ def test_an_entry_of_a_later_copy_means_no_instance_whose_number_was_used_again(
         state(life=3, order=9, undescribed=True),
     )
     assert ended_by(history).tolist() == [5, FOREVER, 7, FOREVER]
+
+
+@pytest.mark.parametrize(("in_journal", "row"), [(None, 4), (b"folder", 4), (b"moved", None)])
+def test_a_directory_is_not_called_what_it_was_before_its_last_name_in_the_journal(
+    in_journal: bytes | None, row: int | None
+) -> None:
+    last = np.array([NO_ROW if in_journal is None else 0])
+    paths = object.__new__(FoundEntryPaths)
+    vars(paths).update(
+        _row={9: 4},
+        _names=[b""] * 4 + [b"folder"],
+        _paths=SimpleNamespace(
+            last_name_rows=lambda instances: last,
+            names=SimpleNamespace(table=SimpleNamespace(name=[in_journal])),
+        ),
+    )
+    assert paths._row_of_directory(9) == row
 
 
 @pytest.mark.parametrize("restarted", [False, True])
