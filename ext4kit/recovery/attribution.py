@@ -30,6 +30,8 @@ from ext4kit.recovery.model import TransactionTime
 from ext4kit.recovery.untagged_content import find_untagged_copies
 from ext4kit.units import NANOSECONDS
 
+_NO_RUNS = Runs.empty()
+
 
 @dataclass(frozen=True, slots=True)
 class BlockAttribution:
@@ -75,7 +77,7 @@ class BlockAttribution:
     def runs_of(self, candidate: int) -> Runs:
         """The blocks of one candidate."""
         first, end = self.bounds[candidate : candidate + 2]
-        return self.runs.take(slice(first, end))
+        return self.runs.take(slice(first, end)) if first < end else _NO_RUNS
 
 
 def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttribution:

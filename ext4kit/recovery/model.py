@@ -309,6 +309,8 @@ class DeletedFiles:
 
     def selected(self, selection: Selection) -> DeletedFiles:
         """The selected files, and the removed names with a selected path and name."""
+        if selection.is_everything:
+            return self
         names = self._names
 
         def removed_names() -> list[RemovedName]:
