@@ -18,6 +18,7 @@ from ext4kit.report.deleted import (
     counts_line,
     deleted_lines,
     deleted_records,
+    earlier_count,
     grade_counts,
     name_lines,
     sorted_files,
@@ -107,6 +108,6 @@ def _print(deleted: DeletedFiles, names: bool) -> None:
         if grade and coloured:
             line = click.style(str(grade), fg=COLOURS[grade]) + line[len(grade) :]
         lines.append(line)
-    lines.append(counts_line(grade_counts(deleted)))
+    lines.append(counts_line(grade_counts(deleted), earlier_count(deleted)))
     lines += name_lines(deleted) if names else []
     click.echo("\n".join(lines), color=coloured)

@@ -104,16 +104,22 @@ def _file_type_text(file: DeletedFile) -> str:
 
 
 def grade_counts(deleted: DeletedFiles) -> dict[Grade, int]:
-    """Number of files of each grade, in the order of the grades."""
-    found = Counter(file.grade for file in deleted)
+    """Number of files of each grade, in the order of the grades; without earlier versions."""
+    found = Counter(file.grade for file in deleted if not file.superseded)
     return {grade: found[grade] for grade in Grade}
 
 
-def counts_line(grades: dict[Grade, int]) -> str:
+def earlier_count(deleted: DeletedFiles) -> int:
+    """Number of earlier versions of files."""
+    return sum(file.superseded for file in deleted)
+
+
+def counts_line(grades: dict[Grade, int], earlier: int = 0) -> str:
     """Counts such as `12 intact, 3 partial, ...`, without grades that do not occur."""
     total = sum(grades.values())
     parts = ", ".join(f"{count:,} {grade}" for grade, count in grades.items() if count)
-    return f"{total:,} deleted file{'s' * (total != 1)}" + f": {parts}" * bool(parts)
+    text = f"{total:,} deleted file{'s' * (total != 1)}" + f": {parts}" * bool(parts)
+    return text + f"; {earlier:,} earlier version{'s' * (earlier != 1)}" * bool(earlier)
 
 
 def name_lines(deleted: DeletedFiles) -> list[str]:
@@ -167,8 +173,9 @@ class DeletedSummary(TypedDict):
     """Summary of `deleted`."""
 
     record: Literal["summary"]
-    deleted: int
-    grades: dict[Grade, int]
+    deleted: Annotated[int, "Deleted files, without earlier versions."]
+    grades: Annotated[dict[Grade, int], "Deleted files by grade, without earlier versions."]
+    earlier: Annotated[int, "Earlier versions of files; with --versions only."]
     removed_names: RemovedNames
 
 
@@ -213,8 +220,9 @@ def deleted_records(
         }
     yield {
         "record": "summary",
-        "deleted": len(deleted),
+        "deleted": sum(grade_counts(deleted).values()),
         "grades": grade_counts(deleted),
+        "earlier": earlier_count(deleted),
         "removed_names": None if left is None else len(left),
     }
 
