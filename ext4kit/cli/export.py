@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -20,6 +19,7 @@ from ext4kit.errors import RequestError
 from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
 from ext4kit.export.summary import export_lines, export_record
 from ext4kit.fields import HashName
+from ext4kit.recovery import Grade
 from ext4kit.report.records import write_record
 from ext4kit.selection import Selection
 
@@ -39,9 +39,10 @@ _HELP = {
     "case-uco": "CASE/UCO 1.4, as JSON-LD.",
     "csv": "A table of the files.",
     "jsonl": "The files as JSON lines.",
-    DATABASE: "An SQLite database: files, versions, events, findings.",
+    DATABASE: "An SQLite database: files, versions, events, findings, signs.",
 }
-PARTS = ("live", "deleted", "events", "findings")
+PARTS = ("live", "deleted", "events", "findings", "signs")
+_MOST_SIGHTINGS = 1_000_000  # of one rule
 
 
 def _hashes(
@@ -72,7 +73,7 @@ def _formats(function: Command) -> Command:
     "--fractions", is_flag=True, help="Write times in the bodyfile with nine decimal places."
 )
 @click.option("--without", "left_out", type=click.Choice(PARTS), multiple=True, metavar="PART",
-              help="Omit live files, deleted files, events or findings.")  # fmt: skip
+              help="Omit live files, deleted files, events, findings or signs.")  # fmt: skip
 @deleted_selection
 @search_options
 @custody
@@ -90,8 +91,8 @@ def command(
 
     Several formats are written in one pass. Each FILE must be new; - is standard output, for one
     text format. Live and deleted files go to all formats, the events of the journal to Timesketch
-    and the database, the findings of verify to the database. PATHs and the options that select
-    files apply to live and deleted files.
+    and the database, the findings of verify and the signs of report to the database. PATHs and the
+    options that select files apply to live and deleted files; signs are searched without them only.
 
     With --lost: all files of the file system that this one overwrote, as deleted files.
     """
@@ -111,7 +112,7 @@ def command(
                 hashes=hashes,
                 fractions=fractions,
             )
-            with exporting(subject, targets, search.versions, session.evidence_files) as export:
+            with exporting(subject, targets, session.evidence_files) as export:
                 _fill(export, session, parts, search, chosen.selection)
             _tell(export, targets, options)
 
@@ -142,22 +143,34 @@ def _check(targets: list[Target], prints: bool) -> None:
 def _fill(
     export: Export, session: Session, parts: set[str], search: Search, selection: Selection
 ) -> None:
-    """Write all parts one after the other, so that only one of them is in memory at a time."""
+    """Write all parts one after the other, so that only what signs need stays in memory."""
     quiet = session.options.quiet
+    is_whole = selection.is_everything and search.least == Grade.OVERWRITTEN
+    with_signs = export.wants_signs and is_whole and parts >= {"live", "deleted", "events", "signs"}
     if "live" in parts:
         with progress(quiet, "exporting files") as show:
             export.live(show, selection)
     if "deleted" in parts:
-        wanted = replace(search, versions=export.wants_versions)
-        deleted = deleted_files(session, wanted, selection, "live" in parts)
+        deleted = deleted_files(session, search, selection, "live" in parts)
         with progress(quiet, "exporting deleted files") as show:
             export.gone(deleted.files, show)
+        if not with_signs:
+            del deleted
     if "events" in parts and export.wants_events:
         from ext4kit.timeline import build_timeline
 
         with progress(quiet, "reading the journal") as show:
             timeline = build_timeline(session.fs, show)
         export.events(timeline)
+    if export.wants_signs:
+        from ext4kit.triage.suspicions import find_indicators
+
+        found = None
+        if with_signs:
+            with progress(quiet, "searching signs"):
+                found = find_indicators(session.fs, deleted, timeline, _MOST_SIGHTINGS)
+            del deleted, timeline
+        export.signs(found)
     if export.wants_findings:
         from ext4kit.verify import verify
 

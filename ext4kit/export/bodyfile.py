@@ -31,7 +31,7 @@ class Bodyfile(TextFormat):
         """Write one line per file."""
         moment = decimal_seconds if self.subject.fractions else seconds
         lines = []
-        for row, digests in zip(batch.rows, batch.digests, strict=True):
+        for row, digests in zip(batch.rows, batch.complete_digests, strict=True):
             times = "|".join(map(moment, (row.atime, row.mtime, row.ctime, row.crtime)))
             lines.append(
                 f"{digests.get('md5', 0)}|{_name(row)}|{row.number or 0}|"

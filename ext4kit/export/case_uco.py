@@ -60,7 +60,9 @@ class CaseUco(TextFormat):
     def files(self, batch: Batch) -> None:
         """Write the file and the relationship that gives its location."""
         parts = [""]
-        for row, ranges, digests in zip(batch.rows, batch.ranges, batch.digests, strict=True):
+        for row, ranges, digests in zip(
+            batch.rows, batch.ranges, batch.complete_digests, strict=True
+        ):
             self.count += 1
             gone = row.gone  # its values distinguish files of one name and inode
             turn = "" if gone is None else f"{row.state} {gone.first_block} {row[7:14]}"

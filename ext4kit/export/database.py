@@ -21,16 +21,19 @@ from ext4kit.export.rows import Batch, Cell, FileRow, RowState
 from ext4kit.export.texts import iso
 from ext4kit.fields import SomeDigests
 from ext4kit.problems import Problem
-from ext4kit.recovery import TransactionTime
+from ext4kit.recovery import DeletedFile, TransactionTime
 from ext4kit.recovery.manifest import ground_of
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.timeline import plain_value
 from ext4kit.timeline import Event
 from ext4kit.timeline.events import EventValue
+from ext4kit.triage import Indicator, Sighting
+from ext4kit.triage.suspicions.rules import Rule
 from ext4kit.verify import Verification
 
 _MOST = (1 << 63) - 1  # largest SQLite integer
+_NO_SIGNS = "not searched: they need all files and events"
 _FILES = "CREATE TABLE files"
 _JSON = json.JSONEncoder().encode
 _SETTINGS = (
@@ -47,9 +50,10 @@ class Database(Format):
         path: an empty file of the output.
     """
 
-    takes_versions: ClassVar[bool] = True
+    takes_types: ClassVar[bool] = True
     takes_events: ClassVar[bool] = True
     takes_findings: ClassVar[bool] = True
+    takes_signs: ClassVar[bool] = True
 
     def __init__(self, subject: Subject, path: Path) -> None:
         super().__init__(subject)
@@ -69,7 +73,7 @@ class Database(Format):
         self._insert("volumes", _volumes(self.subject))
 
     def files(self, batch: Batch) -> None:
-        """Fill `files`, and `versions` with earlier versions."""
+        """Fill `files`; earlier versions go to `versions`."""
         pairs = list(zip(batch.rows, batch.digests, strict=True))
         now = [pair for pair in pairs if pair[0].state is not RowState.EARLIER]
         earlier = [pair for pair in pairs if pair[0].state is RowState.EARLIER]
@@ -84,6 +88,13 @@ class Database(Format):
     def findings(self, result: Verification | None, problems: Iterable[Problem]) -> None:
         """Fill `findings`."""
         self._insert("findings", _findings(self._volume, result, problems))
+
+    def signs(self, found: Sequence[Indicator] | None) -> None:
+        """Fill `signs`; `meta` tells whether they were searched."""
+        state = "searched" if found is not None else _NO_SIGNS
+        self._insert("meta", [("signs", state)])
+        for one in found or ():
+            self._insert("signs", (_sign(self._volume, one.rule, seen) for seen in one.sightings))
 
     def end(self) -> None:
         """Create the indexes and close."""
@@ -151,7 +162,7 @@ def _file(volume: int, row: FileRow, digests: SomeDigests) -> tuple[Cell, ...]:
         None if row.mode is None else mode_text(row.mode), row.uid, row.gid, _held(row.size),
         row.links, *map(_held, row[9:14]),
         *_name(row.target),
-        *_moment(last), *_moment(by), *row.remains,
+        *_moment(last), *_moment(by), *_deletion(deleted), *row.remains,
         digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
         _JSON(deleted.sources) if deleted else None,
         _JSON(deleted.problems) if deleted and deleted.problems else None,
@@ -185,6 +196,22 @@ def _name(name: bytes | None) -> tuple[str | None, bytes | None]:
 
 def _moment(moment: TransactionTime | None) -> tuple[int | None, int | None]:
     return (None, None) if moment is None else (moment.transaction, moment.time)
+
+
+def _deletion(file: DeletedFile | None) -> tuple[int | None, str | None]:
+    """(deletion time, its ground)."""
+    found = file.deletion if file else None
+    return (None, None) if found is None else (_held(found[0]), found[1].value)
+
+
+def _sign(volume: int, rule: Rule, seen: Sighting) -> tuple[Cell, ...]:
+    """A row of `signs`, its columns in order."""
+    path = b"/" if seen.path == b"" else seen.path
+    return (
+        None, volume, rule.code, rule.weight.value, rule.title, rule.reason, *_name(path),
+        seen.inode, seen.generation, _held(seen.when), _JSON(seen.seen), _held(seen.size),
+        seen.mode, seen.grade.value if seen.grade else None, seen.note or None,
+    )  # fmt: skip
 
 
 def _event(volume: int, event: Event) -> tuple[Cell, ...]:

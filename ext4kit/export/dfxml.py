@@ -44,6 +44,7 @@ class Dfxml(TextFormat):
     """One `fileobject` per file, live or deleted."""
 
     takes_ranges: ClassVar[bool] = True
+    takes_types: ClassVar[bool] = True
 
     def begin(self) -> None:
         """Write the head and the elements of the volume."""
@@ -73,7 +74,9 @@ class Dfxml(TextFormat):
     def files(self, batch: Batch) -> None:
         """Write one element per file."""
         lines: list[str] = []
-        for row, ranges, digests in zip(batch.rows, batch.ranges, batch.digests, strict=True):
+        for row, ranges, digests in zip(
+            batch.rows, batch.ranges, batch.complete_digests, strict=True
+        ):
             self.count += 1
             lines.append("<fileobject>")
             lines += self._facts(row)

@@ -21,9 +21,10 @@ from ext4kit.export.tabular import CsvTable, JsonLines
 from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
 from ext4kit.output.new_file import new_file, new_text
 from ext4kit.problems import Problem
-from ext4kit.recovery import DeletedFile
+from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.selection import Selection
 from ext4kit.timeline import EventKind, Timeline
+from ext4kit.triage import Indicator
 from ext4kit.verify import Verification
 
 TEXT_FORMATS: dict[str, type[TextFormat]] = {
@@ -56,24 +57,20 @@ class Export:
     """Open formats, and the numbers of records written to them.
 
     Attributes:
-        counts: files by state, events, hints, findings.
+        counts: files by state, events, hints, findings, signs.
+        grades: deleted files by grade, without earlier versions.
     """
 
-    def __init__(self, subject: Subject, formats: dict[str, Format], versions: bool) -> None:
+    def __init__(self, subject: Subject, formats: dict[str, Format]) -> None:
         self.fs = subject.fs
         self.formats = formats
         self.counts: Counter[str] = Counter()
-        self._versions = versions
+        self.grades: Counter[Grade] = Counter()
         self._digester = Digester(subject.hashes, self.fs.blocks) if subject.hashes else None
         self._ranges = self._any(lambda each: each.takes_ranges)
 
     def _any(self, wants: Callable[[Format], bool]) -> bool:
         return any(map(wants, self.formats.values()))
-
-    @property
-    def wants_versions(self) -> bool:
-        """Whether a format takes earlier versions of files."""
-        return self._versions or self._any(lambda each: each.takes_versions)
 
     @property
     def wants_events(self) -> bool:
@@ -85,25 +82,29 @@ class Export:
         """Whether a format takes the findings of verify."""
         return self._any(lambda each: each.takes_findings)
 
+    @property
+    def wants_signs(self) -> bool:
+        """Whether a format takes the signs of tampering and intrusion."""
+        return self._any(lambda each: each.takes_signs)
+
     def live(self, progress: Progress | None = None, selection: Selection | None = None) -> None:
         """Write the selected names below the root."""
         for batch in live_batches(self.fs, self._ranges, self._digester, progress, selection):
             self._give(batch)
 
     def gone(self, files: Sequence[DeletedFile], progress: Progress | None = None) -> None:
-        """Write deleted files, and earlier versions to the formats that take them."""
-        for batch in gone_batches(files, self._ranges, self._digester, progress):
+        """Write deleted files, and earlier versions among them."""
+        types = self._any(lambda each: each.takes_types)
+        for batch in gone_batches(files, self._ranges, self._digester, progress, types):
             self._give(batch)
+            self.grades.update(
+                row.gone.grade for row in batch.rows if row.gone and row.state is RowState.DELETED
+            )
 
     def _give(self, batch: Batch) -> None:
         self.counts.update(row.state.value for row in batch.rows)
-        if all(row.state is not RowState.EARLIER for row in batch.rows):
-            for each in self.formats.values():
-                each.files(batch)
-            return
-        plain = batch if self._versions else batch.without(RowState.EARLIER)
         for each in self.formats.values():
-            each.files(batch if each.takes_versions else plain)
+            each.files(batch)
 
     def events(self, timeline: Timeline) -> None:
         """Write the timeline."""
@@ -123,17 +124,22 @@ class Export:
         found = result.findings.kept if result else ()
         self.counts["findings"] += len(found) + len(problems)
 
+    def signs(self, found: Sequence[Indicator] | None) -> None:
+        """Write the signs of tampering and intrusion; None if they were not searched."""
+        for each in self.formats.values():
+            each.signs(found)
+        self.counts["signs"] += sum(len(one.sightings) for one in found or ())
+
 
 @contextmanager
 def exporting(
-    subject: Subject, targets: Sequence[Target], versions: bool, evidence: tuple[Path, ...]
+    subject: Subject, targets: Sequence[Target], evidence: tuple[Path, ...]
 ) -> Iterator[Export]:
     """Open all formats; each is finished at the end, or marked incomplete after an error.
 
     Args:
         subject: the export.
         targets: one or more, each format once.
-        versions: whether all formats get earlier versions of files.
         evidence: files that must not be outputs.
 
     Raises:
@@ -144,7 +150,7 @@ def exporting(
         formats = {each.format: _opened(each, subject, evidence, stack) for each in targets}
         for each in formats.values():
             each.begin()
-        yield Export(subject, formats, versions)
+        yield Export(subject, formats)
         for each in formats.values():
             each.end()
 

@@ -13,6 +13,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.opening import Image
 from ext4kit.problems import Problem
 from ext4kit.timeline import Event
+from ext4kit.triage import Indicator
 from ext4kit.verify import Verification
 
 
@@ -47,16 +48,18 @@ class Format:
 
     Attributes:
         takes_ranges: whether it needs the location of content.
-        takes_versions: whether it takes earlier versions of files even if other formats do not.
+        takes_types: whether it takes the type by content of all deleted files.
         takes_events: whether it takes the timeline.
         takes_findings: whether it takes the findings of verify and the problems.
+        takes_signs: whether it takes the signs of tampering and intrusion.
         count: records written.
     """
 
     takes_ranges: ClassVar[bool] = False
-    takes_versions: ClassVar[bool] = False
+    takes_types: ClassVar[bool] = False
     takes_events: ClassVar[bool] = False
     takes_findings: ClassVar[bool] = False
+    takes_signs: ClassVar[bool] = False
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
@@ -73,6 +76,9 @@ class Format:
 
     def findings(self, result: Verification | None, problems: Iterable[Problem]) -> None:
         """Write the findings of verify, and the problems met while reading."""
+
+    def signs(self, found: Sequence[Indicator] | None) -> None:
+        """Write the signs of tampering and intrusion; None if they were not searched."""
 
     def end(self) -> None:
         """Write the end of the output."""

@@ -15,6 +15,8 @@ CREATE INDEX events_inode ON events (inode, generation);
 CREATE INDEX events_path ON events (path);
 CREATE INDEX events_kind ON events (kind);
 CREATE INDEX findings_code ON findings (severity, code);
+CREATE INDEX signs_inode ON signs (inode, generation);
+CREATE INDEX signs_time ON signs (time);
 CREATE VIRTUAL TABLE files_fts USING fts5 (path, target, content="files", content_rowid="id");
 INSERT INTO files_fts (files_fts) VALUES ('rebuild');
 ANALYZE;

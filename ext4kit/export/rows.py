@@ -57,7 +57,8 @@ class FileRow(NamedTuple):
         atime, mtime, ctime, crtime, dtime: ns; None for none.
         target: of a symlink.
         gone: the record of a deleted file.
-        format: file type of content that was found without a map.
+        format: file type by content of a deleted file, where a format takes it; always of content
+            that was found without a map.
     """
 
     path: str
@@ -91,6 +92,12 @@ class FileRow(NamedTuple):
         return "file" if self.mode is None else kind_of(self.mode)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether no part of the content is known to be lost."""
+        gone = self.gone
+        return gone is None or not (gone.blocks_reused or gone.lost or gone.grade == "overwritten")
+
+    @property
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
@@ -121,11 +128,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def without(self, state: RowState) -> Batch:
-        """The batch without the rows of a state."""
-        kept = [place for place, row in enumerate(self.rows) if row.state is not state]
-        parts = (self.rows, self.ranges, self.digests)
-        return Batch(*([part[place] for place in kept] for part in parts))  # type: ignore[arg-type]
+    @property
+    def complete_digests(self) -> list[SomeDigests]:
+        """Digests for formats that do not say how much of a content is left: of complete ones."""
+        pairs = zip(self.rows, self.digests, strict=True)
+        return [digests if row.is_complete else {} for row, digests in pairs]
 
 
 # ----------------------------------------------------------------------------------- live files
@@ -225,16 +232,27 @@ def gone_batches(
     ranges: bool,
     digester: Digester | None,
     progress: Progress | None = None,
+    types: bool = False,
 ) -> Iterator[Batch]:
-    """Deleted files and earlier versions, in the given order; as for `live_batches`."""
+    """Deleted files and earlier versions, in the given order.
+
+    Digests are of the bytes that `recover` writes: of files with lost parts too.
+
+    Args:
+        files: the files.
+        ranges: as for `live_batches`.
+        digester: as for `live_batches`.
+        progress: as for `live_batches`.
+        types: whether to add the type by content of all files.
+    """
     for start in range(0, len(files), AT_ONCE):
         some = files[start : start + AT_ONCE]
         digests: list[SomeDigests] = [{}] * len(some)
         if digester is not None:
-            each = (digester.of(_complete_content(file)) for file in some)
+            each = (digester.of(_plain_content(file)) for file in some)
             digests = list(_counted(each, start, len(files), progress))
         yield Batch(
-            [_gone_row(file) for file in some],
+            [_gone_row(file, types) for file in some],
             [_gone_ranges(file.content()) if ranges else [] for file in some],
             digests,
         )
@@ -242,8 +260,8 @@ def gone_batches(
             progress(start + len(some), len(files))
 
 
-def _gone_row(file: DeletedFile) -> FileRow:
-    inode, format = file.inode, file.file_type
+def _gone_row(file: DeletedFile, types: bool) -> FileRow:
+    inode, format = file.inode, file.content_type() if types else file.file_type
     if inode is None:
         path = f"/$Carved/block-{file.first_block}{format.extension if format else ''}"
         return FileRow(path, size=file.size, gone=file, format=format)
@@ -265,9 +283,7 @@ def _gone_ranges(content: Content | None) -> list[Range]:
     return list(content.segments())
 
 
-def _complete_content(file: DeletedFile) -> Content | None:
-    """The content if it is complete, else None."""
+def _plain_content(file: DeletedFile) -> Content | None:
+    """The content of which something is left; None for ciphertext."""
     encrypted = file.inode is not None and file.inode.is_encrypted
-    if encrypted or file.blocks_reused or file.lost or file.grade == "overwritten":
-        return None
-    return file.content()
+    return None if encrypted or file.grade == "overwritten" else file.content()

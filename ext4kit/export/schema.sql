@@ -1,5 +1,7 @@
 -- Tables of a case database; docs/formats.md says what stands in them.
 
+PRAGMA user_version = 1; -- raised when a table or column changes its name or meaning
+
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
 CREATE TABLE volumes (
@@ -46,6 +48,8 @@ CREATE TABLE files (
     last_seen_time INTEGER,
     gone_by_transaction INTEGER,
     gone_by_time INTEGER,
+    deleted_at INTEGER,
+    deleted_at_ground TEXT,
     blocks INTEGER,
     blocks_reused INTEGER,
     first_block INTEGER,
@@ -92,12 +96,36 @@ CREATE TABLE findings (
     meaning TEXT NOT NULL
 );
 
+CREATE TABLE signs (
+    id INTEGER PRIMARY KEY,
+    volume_id INTEGER NOT NULL REFERENCES volumes (id),
+    code TEXT NOT NULL,
+    weight TEXT NOT NULL,
+    title TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    path TEXT,
+    path_bytes BLOB,
+    inode INTEGER,
+    generation INTEGER,
+    time INTEGER,
+    seen TEXT NOT NULL,
+    size INTEGER,
+    mode INTEGER,
+    grade TEXT,
+    note TEXT
+);
+
 CREATE VIEW deleted_files AS
     SELECT id, grade, path, type, inode, size,
            datetime(mtime / 1000000000, 'unixepoch') AS modified,
-           datetime(coalesce(dtime, gone_by_time) / 1000000000, 'unixepoch') AS deleted_by,
-           blocks, blocks_reused, problems
+           datetime(deleted_at / 1000000000, 'unixepoch') AS deleted_by,
+           blocks, blocks_reused, problems, deleted_at_ground, permissions, uid, gid, mime,
+           md5, sha1, sha256
     FROM files WHERE state = 'deleted';
+
+CREATE VIEW deleted_by_grade AS
+    SELECT grade, count(*) AS files, sum(size) AS bytes FROM files
+    WHERE state = 'deleted' GROUP BY grade;
 
 CREATE VIEW timeline AS
     SELECT time, datetime(time / 1000000000, 'unixepoch') AS utc, kind AS what, path, inode, 'journal' AS source

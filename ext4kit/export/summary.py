@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, TypedDict
 
 from ext4kit.export.exporting import Export, Target
+from ext4kit.recovery import Grade
+from ext4kit.report.deleted import counts_line
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import table_lines
 
-_COUNTED = ("live", "deleted", "earlier", "events", "hints", "findings")
+_COUNTED = ("live", "deleted", "earlier", "events", "hints", "findings", "signs")
 
 
 def export_lines(export: Export, targets: Sequence[Target]) -> Iterator[str]:
@@ -20,6 +22,8 @@ def export_lines(export: Export, targets: Sequence[Target]) -> Iterator[str]:
     parts = [f"{counts[name]:,} {name}" for name in _COUNTED if counts[name]]
     yield ""
     yield ", ".join(parts) or "nothing there"
+    if counts["deleted"]:  # the line of `deleted`
+        yield counts_line(_grades(export))
     if counts["undated"]:
         yield f"{counts['undated']:,} events have no time: Timesketch does not get them"
 
@@ -38,11 +42,13 @@ class ExportRecord(TypedDict):
     record: Literal["export"]
     outputs: list[OutputRecord]
     live: int
-    deleted: int
-    earlier: int
+    deleted: Annotated[int, "Deleted files, without earlier versions."]
+    grades: Annotated[dict[Grade, int], "Deleted files by grade, without earlier versions."]
+    earlier: Annotated[int, "Earlier versions of files; with --versions only."]
     events: int
     hints: int
     findings: int
+    signs: Annotated[int, "Places where a rule for signs of tampering or intrusion matched."]
     undated: int
 
 
@@ -56,12 +62,18 @@ def export_record(export: Export, targets: Sequence[Target]) -> ExportRecord:
         ],
         "live": export.counts["live"],
         "deleted": export.counts["deleted"],
+        "grades": _grades(export),
         "earlier": export.counts["earlier"],
         "events": export.counts["events"],
         "hints": export.counts["hints"],
         "findings": export.counts["findings"],
+        "signs": export.counts["signs"],
         "undated": export.counts["undated"],
     }
+
+
+def _grades(export: Export) -> dict[Grade, int]:
+    return {grade: export.grades[grade] for grade in Grade}
 
 
 def _path(target: Target) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, ClassVar, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.export.format import TextFormat
@@ -43,6 +43,8 @@ def guarded(text: str) -> str:
 class CsvTable(TextFormat):
     """CSV with a heading; text in quotes, numbers without."""
 
+    takes_types: ClassVar[bool] = True
+
     def begin(self) -> None:
         """Write the headings."""
         self._writer = csv.writer(self.stream, quoting=csv.QUOTE_NONNUMERIC)
@@ -79,6 +81,8 @@ def _moment(moment: TransactionTime | None) -> str | None:
 
 class JsonLines(TextFormat):
     """One record `file` per file, times in integer nanoseconds, names exact."""
+
+    takes_types: ClassVar[bool] = True
 
     def files(self, batch: Batch) -> None:
         """Write one line per file."""

@@ -33,7 +33,7 @@ COLUMNS = (
     "old_filename", "inode", "file_type", "file_size", "mode", "uid", "gid", "state", "grade",
     "event", "transaction",
 )  # fmt: skip
-_REST = COLUMNS[4:]
+_TIMED = 4  # columns up to `timestamp_desc`
 Cells = tuple[Cell, ...]
 
 
@@ -45,6 +45,11 @@ class Timesketch(TextFormat):
     """
 
     takes_events: ClassVar[bool] = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns: `COLUMNS`, then the requested hashes under Plaso's names."""
+        return (*COLUMNS, *(f"{name}_hash" for name in self.subject.hashes))
 
     def around(self, message: str, rest: Cells) -> tuple[str, str]:
         """The text of a row before its times and after them.
@@ -62,8 +67,10 @@ class Timesketch(TextFormat):
     def files(self, batch: Batch) -> None:
         """Write a row for each time of each file."""
         lines = []
-        for row in batch.rows:
-            head, tail = self.around(*_file(row))
+        for row, digests in zip(batch.rows, batch.digests, strict=True):
+            message, rest = _file(row)
+            hashes = [digests.get(name) for name in self.subject.hashes]
+            head, tail = self.around(message, (*rest, *hashes))
             lines += [head + self.between(*each) + tail for each in _moments(row)]
         self._write(lines)
 
@@ -72,7 +79,8 @@ class Timesketch(TextFormat):
         lines = []
         for event in events:
             if event.time is not None:
-                head, tail = self.around(*_event(event))
+                message, rest = _event(event)
+                head, tail = self.around(message, rest + (None,) * len(self.subject.hashes))
                 lines.append(head + self.between(event.time, _COMMIT) + tail)
         self._write(lines)
 
@@ -86,7 +94,7 @@ class TimesketchCsv(Timesketch):
 
     def begin(self) -> None:
         """Write the headings."""
-        self.stream.write(",".join(map(_cell, COLUMNS)) + "\r\n")
+        self.stream.write(",".join(map(_cell, self.columns)) + "\r\n")
 
     def around(self, message: str, rest: Cells) -> tuple[str, str]:
         """The message and a comma; the remaining cells."""
@@ -102,7 +110,7 @@ class TimesketchJsonl(Timesketch):
 
     def around(self, message: str, rest: Cells) -> tuple[str, str]:
         """Begin and end of an object."""
-        values = zip(_REST, rest, strict=True)
+        values = zip(self.columns[_TIMED:], rest, strict=True)
         fields = json_line({name: value for name, value in values if value is not None})
         return f"{json_line({'message': message})[:-1]}, ", f", {fields[1:]}\n"
 

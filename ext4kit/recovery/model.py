@@ -221,12 +221,28 @@ class DeletedFile:
     @property
     def file_type(self) -> Kind | None:
         """Type by content; only for content found without the map of an inode."""
-        if self.first_block is None or self._content is None:
+        head = b"" if self.first_block is None else self.head()
+        if not head:
             return None
         from ext4kit.filetypes.identify import identify
 
-        head = self.head()
-        return identify(head, self._signature) if head else None
+        return identify(head, self._signature)
+
+    def content_type(self) -> Kind | None:
+        """Type by content of any regular file; reads its start.
+
+        None for ciphertext, and where the start is reused or all zero.
+        """
+        if self.first_block is not None:
+            return self.file_type
+        is_encrypted = self.inode is not None and self.inode.is_encrypted
+        is_cut = any(part.offset == 0 for part in self.lost)
+        head = self.head() if self.kind == "file" and not (is_encrypted or is_cut) else b""
+        if not head.strip(b"\0"):
+            return None
+        from ext4kit.filetypes.categories import identify_head
+
+        return identify_head(head)
 
     def head(self) -> bytes:
         """Start of the content; b"" where there is none or it cannot be read."""

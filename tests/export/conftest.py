@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -70,6 +71,47 @@ def export(ext4kit: Cli, tmp_path_factory: pytest.TempPathFactory) -> Export:
 def removed(export: Export, unpacked: Images) -> Exported:
     """A sample from which a whole tree was removed, its truth beside it."""
     return export(unpacked("rm_rf_tree").image, "--hash", "md5,sha1,sha256")
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A made image of deleted files, and the files as they were before.
+
+    Attributes:
+        files: the files by name, as they were written to the image.
+    """
+
+    exported: Exported
+    files: dict[str, Path]
+
+
+@pytest.fixture(scope="session")
+def lost(export: Export, tmp_path_factory: pytest.TempPathFactory) -> Lost:
+    """Files of four types, deleted; the first block of `letter.txt` belongs to `new` now."""
+    folder = tmp_path_factory.mktemp("before")
+    numbers = "".join(f"{number}\n" for number in range(4000)).encode()
+    contents = {
+        "empty": b"",  # its inode is the lowest free one later, so `new` takes no other
+        "letter.txt": numbers,
+        "picture.png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 80,
+        "letter.txt.gz": gzip.compress(numbers, mtime=0),
+        "page.pdf": b"%PDF-1.4\n1 0 obj\n<<>>\nendobj\n" + numbers,
+        "program": b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\0\x3e\0" + bytes(4000),
+    }
+    image = folder / "lost.img"
+    subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", image, "24M"], check=True)
+    steps = []
+    for name, data in contents.items():
+        (folder / name).write_bytes(data)
+        steps.append(f"write {folder / name} {name}")
+    (folder / "new").write_bytes(b"new")
+    steps += ["sif program mode 0104755", "sif picture.png uid 70000", "sif picture.png gid 77"]
+    steps += [f"rm {name}" for name in contents if name != "program"]
+    steps.append(f"write {folder / 'new'} new")
+    command = ["debugfs", "-w", "-f", "-", str(image)]
+    subprocess.run(command, input="\n".join(steps), text=True, check=True, capture_output=True)
+    exported = export(image, "--hash", "md5,sha1,sha256")
+    return Lost(exported, {name: folder / name for name in contents})
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from ext4kit.export.digests import Digester
 from ext4kit.export.rows import gone_batches, live_batches
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.search_sources import JOURNAL_ONLY
-from tests.conftest import Cli, Images
+from tests.conftest import Cli
 from tests.environment import ROOT
 from tests.export.conftest import TEXTS, Exported
 
@@ -96,19 +96,6 @@ def test_parts_can_be_left_out(removed: Exported, ext4kit: Cli, tmp_path: Path) 
     record = json.loads(done.stdout.splitlines()[-1])
     assert (record["live"], record["events"], record["findings"]) == (0, 0, 0)
     assert record["deleted"] == removed.record["deleted"]
-
-
-def test_earlier_states_go_to_the_database_unasked_and_elsewhere_when_asked(
-    unpacked: Images, ext4kit: Cli, tmp_path: Path
-) -> None:
-    image = unpacked("removed_after_remount").image
-    lines = ext4kit("deleted", image, "--versions", "--json").stdout.splitlines()
-    records = [json.loads(line) for line in lines if '"record": "deleted"' in line]
-    earlier = sum(record["superseded"] for record in records)
-    options = ("--db", tmp_path / "db", "--csv", tmp_path / "csv", "--json", "--without", "live")
-    said = json.loads(ext4kit("export", image, *options).stdout.splitlines()[-1])
-    assert said["earlier"] == earlier
-    assert {each["records"] for each in said["outputs"]} == {len(records) - earlier}
 
 
 def test_operator_and_case_stand_in_the_outputs(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sample_images.recipes import machine
+from tests.conftest import Cli
 from tests.export.conftest import HOSTILE, Exported
 from tests.export.reading import exact, raw_path
 
@@ -126,3 +127,22 @@ def test_timesketch_has_a_row_for_each_time_and_each_event(removed: Exported) ->
     events = [line for line in lines if line["source_short"] == "JOURNAL"]
     said = removed.record
     assert len(events) == said["events"] + said["hints"] - said["undated"]
+
+
+def test_timesketch_rows_of_files_have_the_hashes_that_were_asked_for(
+    removed: Exported, hostile: Exported, ext4kit: Cli
+) -> None:
+    names = ("md5_hash", "sha1_hash", "sha256_hash")
+    lines = timesketch(removed)
+    rows = rows_of(removed.text("timesketch-csv"))
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        tuple(line.get(name, "") for name in names) for line in lines
+    ]
+    told = {(line["filename"], line["sha256_hash"]) for line in lines if "sha256_hash" in line}
+    records = removed.records()
+    paths = {record["shown"]: record["sha256"] for record in records if "sha256" in record}
+    assert told == set(paths.items()) != set()
+    assert not [line for line in lines if line["source_short"] == "JOURNAL" and "md5_hash" in line]
+    assert "sha256_hash" not in hostile.text("timesketch-csv").splitlines()[0]
+    command = ("export", removed.image, "--timesketch-csv", "-", "--without", "deleted", "-q")
+    assert "_hash" not in ext4kit(*command).stdout
