@@ -11,6 +11,7 @@ from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import INODES, NAMES, PATHS
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.cli.values import TIME_HELP, moment
+from ext4kit.errors import RequestError
 from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.timeline import timeline_lines, timeline_records
 from ext4kit.selection import Selection
@@ -54,6 +55,8 @@ Examples:
     + ", ".join(EventKind)
     + ".",
 )
+@click.option("--no-hints", is_flag=True, help="Omit hints.")
+@click.option("--all-hints", is_flag=True, help="List each hint in a line of its own.")
 def command(
     options: CommonOptions,
     paths: tuple[bytes, ...],
@@ -63,6 +66,8 @@ def command(
     since: int | None,
     until: int | None,
     kinds: tuple[str, ...],
+    no_hints: bool,
+    all_hints: bool,
 ) -> None:
     """List events in IMAGE, from successive states of inodes and directories in the journal.
 
@@ -73,14 +78,31 @@ def command(
     Each event has the commit time of its transaction, the transaction, the inode and the path at
     that time. Times are in UTC. `<=` before a transaction means: in that one or in an earlier one
     that is no longer in the journal. Several changes of one inode within a transaction appear as
-    their result. Hints follow at the end: they name contradictions and are no verdict.
+    their result.
+
+    Hints follow at the end: they name contradictions and are no verdict. Hints of one inode share a
+    line. Files whose times alone are older than their creation, or in whole seconds, as copying and
+    unpacking tools leave them, are counted by directory. --all-hints and --json list each hint.
     """
+    wanted_kinds = _kinds(kinds, no_hints, all_hints)
     selection = Selection(paths=paths, numbers=numbers, names=expressions)
-    wanted = EventFilter(selection, path, since, until, tuple(map(EventKind, kinds)))
+    wanted = EventFilter(selection, path, since, until, wanted_kinds)
     with opened(options) as session:
         with progress(options.quiet, "reading the journal") as show:
             timeline = build_timeline(session.fs, show)
         if options.json:
             write_records(timeline_records(timeline, wanted))
         else:
-            write_lines(timeline_lines(timeline, wanted))
+            write_lines(timeline_lines(timeline, wanted, all_hints))
+
+
+def _kinds(kinds: tuple[str, ...], no_hints: bool, all_hints: bool) -> tuple[EventKind, ...]:
+    """The requested kinds, all if none are given.
+
+    Raises:
+        RequestError: hints are both omitted and requested.
+    """
+    if no_hints and (all_hints or EventKind.HINT in kinds):
+        raise RequestError("give either --no-hints or what lists hints")
+    wanted = tuple(map(EventKind, kinds)) or tuple(EventKind)
+    return tuple(kind for kind in wanted if not (no_hints and kind is EventKind.HINT))

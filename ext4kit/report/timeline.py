@@ -3,46 +3,199 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby, takewhile
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.fields import NoOldPath, Nothing, OldPathText, json_name
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.safe import printable, shown
-from ext4kit.report.tables import fold_cells
-from ext4kit.report.times import iso
+from ext4kit.report.tables import fold_cells, table_lines
+from ext4kit.report.times import iso, iso_short
 from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
 from ext4kit.timeline.events import EventValue
 
 _HEADINGS = (f"{'committed':30}", f"{'transaction':>11}", f"{'event':17}", f"{'inode':>8}")
 _VALUE_LENGTH = 40  # bytes of an attribute value in a line
 _TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
+_PLURAL = {"is": "are", "has": "have", "differs": "differ"}
+_VERB = re.compile(r"\b(is|has|differs)\b")  # of a reason whose subject is the field
+_COPIED_TITLE = "hints: copied files, see --all-hints"
+_COPIED_HEADINGS = ("inodes", "hints", "first commit", "last commit", "below")
+_FEWEST_COPIED = 10  # files in a directory and a transaction that are counted only
+# Here packages install: all directories together. Few files elsewhere, as in /tmp, are listed.
+_INSTALLED = frozenset({
+    None, b"bin", b"boot", b"etc", b"lib", b"lib32", b"lib64", b"libx32", b"opt", b"sbin", b"usr",
+    b"var/cache", b"var/lib",
+})  # fmt: skip
+_MOST_DIRECTORIES = 30  # of copied files
 
 
-def timeline_lines(timeline: Timeline, wanted: EventFilter) -> Iterator[str]:
-    """The events, then the hints, then their numbers."""
-    kinds, counts = set(wanted.kinds or EventKind), []
-    hints_title = ["", "hints: contradictions, not verdicts"]
-    for title, chosen in (([], kinds - {EventKind.HINT}), (hints_title, kinds & {EventKind.HINT})):
-        count = 0
-        for event in timeline.select(replace(wanted, kinds=tuple(chosen))) if chosen else ():
-            if not count:
-                yield from [*title, _row(_HEADINGS, "path")]
-            count += 1
-            yield _event_line(event)
-        counts.append(count)
-    yield "{:,} events, {:,} hints".format(*counts)
+def timeline_lines(
+    timeline: Timeline, wanted: EventFilter, all_hints: bool = False
+) -> Iterator[str]:
+    """The events, then the hints, then their numbers.
+
+    Args:
+        timeline: the timeline.
+        wanted: the events to show.
+        all_hints: show each hint in a line of its own, instead of one line for each inode and one
+            for the copied files of each directory.
+    """
+    kinds = set(wanted.kinds or EventKind)
+    plain = replace(wanted, kinds=tuple(kinds - {EventKind.HINT}))
+    count = 0
+    for count, event in enumerate(timeline.select(plain) if plain.kinds else (), 1):
+        if count == 1:
+            yield _row(_HEADINGS, "path")
+        yield _event_line(event)
+    total = f"{count:,} events"
+    if EventKind.HINT in kinds:
+        hints = _HintLines(all_hints)
+        yield from hints.lines(timeline.hints_by_inode(wanted))
+        total += f", {hints.count:,} hints" + f" of {hints.inodes:,} inodes" * bool(hints.inodes)
+    yield total
 
 
-def _event_line(event: Event) -> str:
+@dataclass
+class _CopiedFiles:
+    """Copied and unpacked files in one directory of the root.
+
+    Attributes:
+        inodes, hints: their numbers.
+        directory: of all of them; None if unknown.
+        times: the earliest and the latest commit time of their hints; None for none.
+    """
+
+    inodes: int = 0
+    hints: int = 0
+    directory: bytes | None = None
+    times: tuple[int, int] | None = None
+
+    def add(self, events: list[Event]) -> None:
+        """Add the hints of a file."""
+        path = events[0].path
+        if path is not None:
+            directory = path.rpartition(b"/")[0]
+            known = directory if self.directory is None else self.directory
+            self.directory = _common_directory(known, directory)
+        self.inodes, self.hints = self.inodes + 1, self.hints + len(events)
+        found = [*(self.times or ()), *(each.time for each in events if each.time is not None)]
+        self.times = (min(found), max(found)) if found else None
+
+    @property
+    def row(self) -> tuple[str, str, str, str, str]:
+        """A row of the table."""
+        first, last = map(iso_short, self.times) if self.times else ("-", "-")
+        below = "(path unknown)" if self.directory is None else shown(self.directory) or "/"
+        return f"{self.inodes:,}", f"{self.hints:,}", first, last, below
+
+
+def _common_directory(one: bytes, other: bytes) -> bytes:
+    parts = zip(one.split(b"/"), other.split(b"/"), strict=False)
+    return b"/".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], parts))
+
+
+class _HintLines:
+    """Hints as lines.
+
+    Attributes:
+        count: number of hints; inodes: number of inodes with hints.
+    """
+
+    def __init__(self, all_hints: bool) -> None:
+        self.all_hints = all_hints
+        self.count = self.inodes = 0
+        self._copied: dict[bytes | None, _CopiedFiles] = {}
+
+    def lines(self, by_inode: Iterable[list[Event]]) -> Iterator[str]:
+        """A line for each inode or hint, then a table of copied files."""
+        heading = ["", "hints: contradictions, not verdicts", _row(_HEADINGS, "path")]
+        for _, some in groupby(self._counted(by_inode), lambda events: events[0].transaction):
+            for events in some if self.all_hints else self._without_copied(some):
+                yield from heading
+                heading = []
+                yield from map(_event_line, events) if self.all_hints else [_inode_line(events)]
+        yield from self._copied_lines()
+
+    def _counted(self, by_inode: Iterable[list[Event]]) -> Iterator[list[Event]]:
+        for events in by_inode:
+            self.inodes, self.count = self.inodes + 1, self.count + len(events)
+            yield events
+
+    def _without_copied(self, by_inode: Iterable[list[Event]]) -> Iterator[list[Event]]:
+        """Hints of inodes of one transaction without those of many copied files."""
+        copied: dict[bytes | None, list[list[Event]]] = {}
+        for events in by_inode:
+            if all(event.is_copied for event in events):
+                copied.setdefault(_directory_in_root(events[0].path), []).append(events)
+            else:
+                yield events
+        total = sum(map(len, copied.values()))
+        for directory, files in copied.items():
+            many = total if directory in _INSTALLED else len(files)
+            if many < _FEWEST_COPIED:
+                yield from files
+                continue
+            for events in files:
+                self._copied.setdefault(directory, _CopiedFiles()).add(events)
+
+    def _copied_lines(self) -> Iterator[str]:
+        if not self._copied:
+            return
+        yield from ("", _COPIED_TITLE)
+        groups = sorted(self._copied.values(), key=lambda each: -each.inodes)
+        rows = [each.row for each in groups[:_MOST_DIRECTORIES]]
+        yield from table_lines(_COPIED_HEADINGS, rows, right={0, 1})
+        if rest := groups[_MOST_DIRECTORIES:]:
+            yield f"{sum(each.inodes for each in rest):,} in {len(rest):,} other directories"
+
+
+def _directory_in_root(path: bytes | None) -> bytes | None:
+    """The directory in the root, or in /var, that a file is in; b"" for files in the root."""
+    if path is None:
+        return None
+    *directories, _ = path.lstrip(b"/").split(b"/")
+    return b"/".join(directories[: 2 if directories[:1] == [b"var"] else 1])
+
+
+def _inode_line(events: list[Event]) -> str:
+    """All hints of an inode; a transaction is shown where it is not that of the first hint."""
+    first = events[0]
+    by_reason: dict[str, list[Event]] = {}
+    for event in events:
+        by_reason.setdefault(event.reason.removeprefix(event.field), []).append(event)
+    texts = (_hints_text(reason, some, first) for reason, some in by_reason.items())
+    return _event_line(first, f"{event_words(first)[0]}  [{'; '.join(texts)}]")
+
+
+def _hints_text(reason: str, hints: list[Event], first: Event) -> str:
+    """The hints of one reason: the fields, the reason, the values of each field."""
+    names = list(dict.fromkeys(event.field for event in hints))
+    if reason[:1] == " ":
+        if len(names) > 1:
+            reason = _VERB.sub(lambda verb: _PLURAL[verb[0]], reason, count=1)
+        reason = " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) + reason
+    values = []
+    for event in hints:
+        text = f"{event.field} " * (len(hints) > 1) + _hint_values(event)
+        if event.transaction is not None and event.transaction != first.transaction:
+            text += f" (transaction {event.transaction})"
+        values.append(text)
+    return f"{reason}: {', '.join(values)}" if any(map(str.strip, values)) else reason
+
+
+def _event_line(event: Event, text: str = "") -> str:
+    """A row of an event; the text, if given, instead of its own."""
     time = "-" if event.time is None else iso(event.time).replace("T", " ")
     number = "-" if event.transaction is None else str(event.transaction)
     place = number if event.exact else f"<={number}"
     cells = (f"{time:30}", f"{place:>11}", f"{event.kind:17}", f"{event.inode:>8}")
-    return _row(cells, event_text(event))
+    return _row(cells, text or event_text(event))
 
 
 def _row(cells: tuple[str, str, str, str], last: str) -> str:
@@ -109,11 +262,17 @@ _CHANGES: dict[EventKind, Callable[[Any, Any], str]] = {
 
 
 def _hint(event: Event) -> str:
+    values = _hint_values(event)
+    return f"{event.reason}: {values}" if values else event.reason
+
+
+def _hint_values(event: Event) -> str:
+    """The value that a hint compares with, if any, and the value of the field; "" for none."""
     if event.new is None:
-        return event.reason
+        return ""
     values = [value for value in (event.old, event.new) if isinstance(value, int)]
     texts = [iso(value) if event.field in _TIME_FIELDS else str(value) for value in values]
-    return f"{event.reason}: {', '.join(texts)}"
+    return ", ".join(texts)
 
 
 class TimelineSummary(TypedDict):
@@ -130,6 +289,7 @@ class HintFacts(TypedDict):
 
     reason: str
     field: str
+    copied: bool
     old_iso: NotRequired[str | None]
     new_iso: NotRequired[str | None]
 
@@ -152,6 +312,9 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
     seen: Annotated[str | None, "A log block and its home block."]
     reason: NotRequired[Annotated[str, "Of a hint: the contradiction."]]
     field: NotRequired[Annotated[str, "Of a hint: the field of the inode."]]
+    copied: NotRequired[
+        Annotated[bool, "Of a hint: a time as copying and unpacking tools leave it."]
+    ]
     old_iso: NotRequired[Annotated[str | None, "Of a hint about a time: `old` in ISO 8601."]]
     new_iso: NotRequired[Annotated[str | None, "Of a hint about a time: `new` in ISO 8601."]]
 
@@ -197,7 +360,11 @@ def event_record(event: Event) -> EventRecord:
 
 def _hint_facts(event: Event) -> HintFacts:
     """Reason and field of a hint, and the values of a time as text."""
-    facts: HintFacts = {"reason": event.reason, "field": event.field}
+    facts: HintFacts = {
+        "reason": event.reason,
+        "field": event.field,
+        "copied": event.is_copied,
+    }
     if event.field in _TIME_FIELDS:
         old, new = (
             iso(value) if isinstance(value, int) else None for value in (event.old, event.new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from ext4kit.timeline.events import (
     XattrValue,
 )
 from ext4kit.timeline.filters import EventFilter
-from ext4kit.timeline.hints import COMPARED_FIELDS, HINT_TEXTS, HintKind
+from ext4kit.timeline.hints import COMPARED_FIELDS, COPIED, HINT_TEXTS, HintKind
 from ext4kit.timeline.inodes import Progress, scan_inode_states
 from ext4kit.timeline.name_events import name_events
 from ext4kit.timeline.names import PathResolver, attribute_by_overlap
@@ -96,8 +97,19 @@ class Timeline:
             wanted.matches_path, self.events_at(wanted.select_rows(self.events, self.commits))
         )
 
+    def hints_by_inode(self, wanted: EventFilter) -> Iterator[list[Event]]:
+        """Hints that match a filter, those of each inode instance together, by their first hint."""
+        hints = replace(wanted, kinds=(EventKind.HINT,))
+        rows = hints.select_rows(self.events, self.commits)
+        instance = self.events.number[rows].astype(np.int64) << 32 | self.events.generation[rows]
+        _, first, group = np.unique(instance, return_index=True, return_inverse=True)
+        rows = rows[np.argsort(first[group], kind="stable")]
+        events = filter(wanted.matches_path, self.events_at(rows))
+        for _, some in groupby(events, lambda event: (event.inode, event.generation)):
+            yield list(some)
+
     def events_at(self, rows: Int64s) -> Iterator[Event]:
-        """Events at some rows of `events` (int64, ascending)."""
+        """Events at some rows of `events` (int64)."""
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = self.events.take(rows[start : start + EVENTS_AT_ONCE])
             times = self.commits.times_of(chosen.order).tolist()
@@ -123,9 +135,11 @@ class Timeline:
         path, old_path = self._event_paths(row)
         old, new = self._event_values(kind, row)
         reason = source = field = ""
+        is_copied = False
         if kind is EventKind.HINT:
             field = COMPARED_FIELDS[row.new_second]
             reason = HINT_TEXTS[HintKind(row.old_second)].format(field=field)
+            is_copied = row.old_second in COPIED
         if row.tag >= 0 and self.history is not None:
             tags = self.history.log.tags
             source = f"log block {tags.position[row.tag]}, a copy of block {tags.block[row.tag]}"
@@ -143,6 +157,7 @@ class Timeline:
             reason=reason,
             source=source,
             field=field,
+            is_copied=is_copied,
         )
 
     def _event_paths(self, row: _EventRow) -> tuple[bytes | None, bytes | None]:

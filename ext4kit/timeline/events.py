@@ -214,6 +214,7 @@ class Event:
         reason: text of a hint.
         source: journal block and the block that it is a copy of.
         field: field of the inode that a hint is about, "" for other kinds.
+        is_copied: whether a hint is about times as copying and unpacking tools leave them.
     """
 
     kind: EventKind
@@ -229,6 +230,7 @@ class Event:
     reason: str
     source: str
     field: str = ""
+    is_copied: bool = False
 
     @property
     def mtimes(self) -> tuple[int, int] | None:

@@ -33,8 +33,12 @@ class HintKind(IntEnum):
     CTIME_BACK = 3
     CRTIME_CHANGED = 4
     NOT_IN_LOG = 5
+    COPIED_EARLY = 6  # BEFORE_CREATION of a file that is not known to have had other times
+    COPIED_ROUND = 7  # ROUND of such a file
 
 
+COPIED = (HintKind.COPIED_EARLY, HintKind.COPIED_ROUND)  # as copying and unpacking tools leave them
+COPIED_WITHIN = 60 * NANOSECONDS  # between the creation of a file and the setting of its times
 HINT_TEXTS = {
     HintKind.BEFORE_CREATION: "{field} is earlier than the creation of the inode; copying and "
     "unpacking tools do this too",
@@ -45,6 +49,8 @@ HINT_TEXTS = {
     HintKind.CRTIME_CHANGED: "the creation time changed, which no system call does",
     HintKind.NOT_IN_LOG: "{field} on disk differs from the newest copy in a complete journal",
 }
+HINT_TEXTS[HintKind.COPIED_EARLY] = HINT_TEXTS[HintKind.BEFORE_CREATION]
+HINT_TEXTS[HintKind.COPIED_ROUND] = HINT_TEXTS[HintKind.ROUND]
 
 
 def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
@@ -52,17 +58,23 @@ def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
     table, commit = states.table, clock.times_of(states.tid)
     born = table.extra_isize >= CRTIME_END
     fine = born & (table.ctime % MILLISECOND != 0) & (table.crtime % MILLISECOND != 0)
+    copied = _times_set_at_creation(states)
     events, rounded = [], []
     for name in TIMES:
         stored, new = getattr(table, name), _newly_set(states, name)
         if name != "crtime":
             early = new & born & (stored < table.crtime - TOLERANCE)
-            events.append(_hint_events(states, early, HintKind.BEFORE_CREATION, name, table.crtime))
+            for chosen, hint in (
+                (early & copied, HintKind.COPIED_EARLY),
+                (early & ~copied, HintKind.BEFORE_CREATION),
+            ):
+                events.append(_hint_events(states, chosen, hint, name, table.crtime))
         late = new & (commit >= 0) & (stored > commit + TOLERANCE)
         events.append(_hint_events(states, late, HintKind.AFTER_COMMIT, name, commit))
         if name in ("atime", "mtime"):  # in whole milliseconds where ctime and crtime are finer
             whole = new & fine & (stored % MILLISECOND == 0)
-            rounded.append(_hint_events(states, whole, HintKind.ROUND, name))
+            rounded.append(_hint_events(states, whole & copied, HintKind.COPIED_ROUND, name))
+            rounded.append(_hint_events(states, whole & ~copied, HintKind.ROUND, name))
     events += rounded
     before = np.maximum(states.previous_row, 0)
     same = (states.previous_row >= 0) & ~states.repeated & (states.status > InodeStatus.FREED)
@@ -73,6 +85,20 @@ def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
     other = same & born & born[before] & (table.crtime != crtime)
     events.append(_hint_events(states, other, HintKind.CRTIME_CHANGED, "crtime", crtime))
     return events
+
+
+def _times_set_at_creation(states: StateBatch) -> Bools:
+    """Per state (bool): True where no earlier state is known, or the file was just created.
+
+    A program that copies or unpacks sets the times of a file when it has written its content, which
+    can be in a later transaction.
+    """
+    table, before = states.table, np.maximum(states.previous_row, 0)
+    same = table.generation == table.generation[before]
+    is_first = (states.previous_row < 0) | ~same
+    is_first |= states.status[before] <= InodeStatus.FREED
+    found: Bools = is_first | (table.ctime - table.crtime <= COPIED_WITHIN)
+    return found
 
 
 def _newly_set(states: StateBatch, name: str) -> Bools:

@@ -63,7 +63,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("journal history IMAGE --block BLOCK",
      "journal history IMAGE --block BLOCK --transaction NUMBER --raw OUT",
      "journal history IMAGE INODE --transaction NUMBER --raw -"),
-    ("timeline IMAGE", "timeline IMAGE --inode NUMBER", "timeline IMAGE --no-replay",
+    ("timeline IMAGE", "timeline IMAGE --inode NUMBER", "timeline IMAGE --no-replay --all-hints",
      "timeline IMAGE TARGET --name l"),
     ("timeline IMAGE --path */* --since TIME", "timeline IMAGE --until TIME --kind KIND",
      "timeline IMAGE --kind KIND --kind KIND"),

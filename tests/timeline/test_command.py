@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +76,51 @@ def test_filters_take_what_fits_and_nothing_else(ext4kit: Cli, sample: Built) ->
 
 
 def test_lines_tell_the_same_and_hints_stand_at_the_end(ext4kit: Cli, sample: Built) -> None:
-    done = ext4kit("timeline", sample.image)
+    done = ext4kit("timeline", sample.image, "--all-hints")
     *found, summary = records(ext4kit, sample.image)
     lines = done.stdout.splitlines()
     assert done.returncode == 0
-    assert lines[-1] == f"{summary['events']:,} events, {summary['hints']:,} hints"
+    inodes = {each["inode"] for each in found if each["kind"] == "hint"}
+    counts = f"{summary['events']:,} events, {summary['hints']:,} hints of {len(inodes):,} inodes"
+    assert lines[-1] == counts
     plain = [each for each in found if each["path"].isascii() and "\\" not in each["path"]]
     for record in plain[:: max(len(plain) // 50, 1)]:
         assert any(record["path"] in line and record["kind"] in line for line in lines)
+
+
+def test_copied_files_are_one_line_for_each_directory(ext4kit: Cli, sample: Built) -> None:
+    """The table counts each inode with hints once; records and --all-hints have every hint."""
+    *found, summary = records(ext4kit, sample.image, "--kind", "hint")
+    assert all(each["copied"] for each in found) and summary["hints"] == len(found) > 100
+    done = ext4kit("timeline", sample.image, "--kind", "hint")
+    lines = done.stdout.splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("inodes"))
+    table = [line.split() for line in lines[start + 1 : -1]]
+    inodes = Counter(f"/{path_of(each).split('/')[1]}" for each in each_inode(found))
+    assert {row[-1]: int(row[0]) for row in table} == inodes
+    assert {row[-1]: int(row[1]) for row in table} == Counter(
+        f"/{path_of(each).split('/')[1]}" for each in found
+    )
+    every = ext4kit("timeline", sample.image, "--kind", "hint", "--all-hints").stdout
+    assert sum("  hint  " in line for line in every.splitlines()) == len(found)
+    assert not [line for line in lines if "  hint  " in line]
+
+
+def each_inode(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One record of each inode instance."""
+    return list({(each["inode"], each["generation"]): each for each in found}.values())
+
+
+def test_hints_can_be_left_out(ext4kit: Cli, sample: Built) -> None:
+    *every, _ = records(ext4kit, sample.image)
+    *found, summary = records(ext4kit, sample.image, "--no-hints")
+    assert found == [each for each in every if each["kind"] != "hint"]
+    assert summary["hints"] == 0 and "hint" not in summary["kinds"]
+    done = ext4kit("timeline", sample.image, "--no-hints")
+    assert "hint" not in done.stdout
+    assert done.stdout.splitlines()[-1] == f"{len(found):,} events"
+    for words in (["--all-hints"], ["--kind", "hint"]):
+        assert ext4kit("timeline", sample.image, "--no-hints", *words).returncode == 2
 
 
 def test_a_time_that_is_none_is_a_usage_error(ext4kit: Cli, sample: Built) -> None:
