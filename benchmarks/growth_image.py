@@ -46,7 +46,7 @@ def build(work: Path, files: int) -> Path:
         part.unlink(missing_ok=True)
         _make(part, files)
         with mounted(part, OPTIONS) as root:
-            _create(root, files)
+            create(root, files)
         with mounted(part, OPTIONS) as root:
             _delete(root, files)
             sync(root)
@@ -71,7 +71,8 @@ def _make(image: Path, files: int) -> None:
     make_file_system(image, _FIXED_BYTES + files * _FILE_BYTES, options)
 
 
-def _create(root: Path, files: int) -> None:
+def create(root: Path, files: int) -> None:
+    """Create the files below `root`, the ballast among them."""
     ballast = root / "ballast"
     ballast.mkdir()
     for number in range(BALLAST):

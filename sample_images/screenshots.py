@@ -1,7 +1,7 @@
 """Pictures of the report for the documentation: `make screenshots`.
 
 The image is the packed web-01; the pictures are taken by a headless Chromium, the terminal's
-through the SVG that rich makes of it.
+through the SVG that rich makes of it, the first printed page through pdftoppm of poppler-utils.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from sample_images.intrusion import unpack
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 DARK = ("--blink-settings=preferredColorScheme=0",)
-TERMINAL_WIDTH = 104
+TERMINAL_WIDTHS = (60, 80, 120)  # columns
+COLUMN, MARGIN = 12.2, 20  # pixels of the drawing of a terminal
 _BARE = "<!doctype html><meta charset=utf-8><body style='margin:0'>"
 _SECTION = r'<section id="{}">.*?</section>'
 
@@ -57,6 +58,27 @@ def take(page: Path, picture: Path, width: int, height: int, *settings: str) -> 
     print(f"{picture.name}: {picture.stat().st_size:,} bytes")
 
 
+def take_print(page: Path, picture: Path) -> None:
+    """A picture of the first printed page.
+
+    Raises:
+        RuntimeError: there is no browser, or it made none.
+        OSError: there is no pdftoppm.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        printed = Path(folder) / "page.pdf"
+        command = [
+            browser(), "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer",
+            f"--user-data-dir={folder}", f"--print-to-pdf={printed}", page.as_uri(),
+        ]  # fmt: skip
+        subprocess.run(command, capture_output=True, timeout=120, check=False)
+        if not printed.exists():
+            raise RuntimeError(f"{picture.name}: not made")
+        drawn = ["pdftoppm", "-png", "-r", "100", "-singlefile", printed, picture.with_suffix("")]
+        subprocess.run(drawn, check=True)
+    print(f"{picture.name}: {picture.stat().st_size:,} bytes")
+
+
 def collected(image: Path) -> TriageReport:
     """The report's facts about an image."""
     with ext4kit.open(image) as opened:
@@ -69,10 +91,10 @@ def collected(image: Path) -> TriageReport:
         )  # fmt: skip
 
 
-def terminal_svg(case: TriageReport, sections: tuple[str, ...] = ()) -> str:
+def terminal_svg(case: TriageReport, columns: int, sections: tuple[str, ...] = ()) -> str:
     """The terminal's page, or some of its sections, as a drawing."""
     console = make_console(
-        record=True, width=TERMINAL_WIDTH, force_terminal=True, color_system="truecolor"
+        record=True, width=columns, force_terminal=True, color_system="truecolor"
     )
     console.file = io.StringIO()
     wanted = not sections
@@ -97,15 +119,17 @@ def main() -> int:
         page.write_text(text, encoding="utf-8")
         charts.write_text(re.sub(_SECTION.format("signs"), "", text, flags=re.DOTALL), "utf-8")
         take(page, PICTURES / "report-page.png", 1280, 1320)
+        take(page, PICTURES / "report-page-dark.png", 1280, 1320, *DARK)
         take(charts, PICTURES / "report-charts.png", 1280, 1660, *DARK)
         take(charts, PICTURES / "report-narrow.png", 500, 1400)
-        for name, sections, height in (
-            ("report-terminal.png", (), 1150),
-            ("report-terminal-charts.png", ("Deleted", "What happened", "The disk"), 1600),
-        ):
-            drawing = terminal_svg(case, sections)
+        take_print(page, PICTURES / "report-print.png")
+        charts_only = ("Deleted", "What happened", "The disk")
+        shown = [("report-terminal-charts", 120, charts_only, 1600)]
+        shown += [(f"report-terminal-{columns}", columns, (), 1150) for columns in TERMINAL_WIDTHS]
+        for name, columns, sections, height in shown:
+            drawing = terminal_svg(case, columns, sections)
             terminal.write_text(f"{_BARE}{drawing}", encoding="utf-8")
-            take(terminal, PICTURES / name, 1290, height)
+            take(terminal, PICTURES / f"{name}.png", int(columns * COLUMN) + MARGIN, height)
     return 0
 
 

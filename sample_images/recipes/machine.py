@@ -70,7 +70,7 @@ def owns_clock() -> bool:
 
 
 def move_clock(seconds: float) -> None:
-    """Set the clock forward, in a kernel that owns it."""
+    """Move the clock on, or back where `seconds` is negative, in a kernel that owns it."""
     time.clock_settime_ns(time.CLOCK_REALTIME, time.time_ns() + int(seconds * 10**9))
 
 
