@@ -11,9 +11,11 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
+from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, live_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, output_option, shared, show
 from ext4kit.output.extraction import extract, extraction_lines, extraction_record
+from ext4kit.output.restoring import Parts
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
 
@@ -24,6 +26,7 @@ Examples:
   ext4kit extract disk.img '/home/**/*.odt' -o letters
   ext4kit extract disk.img /home --kind pictures --modified-since 2026-03-01 -o pictures
   ext4kit extract disk.img /etc -o before --as-of 4711
+  ext4kit extract disk.img / --restore all,privileges -o copy
 """
 
 
@@ -31,12 +34,14 @@ Examples:
 @shared(as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @output_option
+@restore_option
 @live_selection
 @custody
 def command(
     options: CommonOptions,
     targets: tuple[str, ...],
     out: Path,
+    parts: Parts,
     chosen: SelectionOptions,
     custody: Custody,
 ) -> None:
@@ -45,8 +50,9 @@ def command(
     A TARGET is a path, a pattern of paths or an inode number as '<12>'. In a pattern, * and ? match
     within a name and ** matches directories; one without a slash is a name in any directory.
 
-    Links and devices are recorded in the manifest, not created. With --as-of, the manifest states
-    for each file whether its content is certain for that transaction.
+    Folders are created, with their modes and times. Links are recorded in the manifest, and created
+    with --restore links; devices are only recorded. With --as-of, the manifest states for each file
+    whether its content is certain for that transaction.
 
     \b
     OUT/files/PATH             a target given by its path
@@ -59,7 +65,7 @@ def command(
         names = [os.fsencode(one) for one in targets]
         with keeping(custody, session, out) as case:
             with progress(options.quiet, "extracting") as tell:
-                result = extract(session.fs, names, out, evidence, tell, chosen.selection)
+                result = extract(session.fs, names, out, evidence, tell, chosen.selection, parts)
             case.counts = asdict(result)
             where = printable_text(str(out))
             lines = extraction_lines(result, where, human_size(result.bytes))

@@ -10,9 +10,11 @@ from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
+from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
 from ext4kit.errors import RequestError
+from ext4kit.output.restoring import Parts
 from ext4kit.recovery import recover
 from ext4kit.report.deleted import (
     deleted_records,
@@ -30,6 +32,7 @@ Examples:
   ext4kit recover disk.img '/home/**/*.jpg' --deleted-since 2h --dry-run
   ext4kit recover disk.img --volume 2 -o recovered --versions
   ext4kit recover disk.img --lost -o recovered
+  ext4kit recover disk.img /home/me/project --restore all -o recovered
 """
 
 
@@ -39,6 +42,7 @@ Examples:
 @click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
               help="Write into this new or empty folder.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List what would be written; write nothing.")
+@restore_option
 @search_options
 @custody
 def command(
@@ -46,6 +50,7 @@ def command(
     chosen: SelectionOptions,
     out: Path | None,
     dry_run: bool,
+    parts: Parts,
     search: Search,
     custody: Custody,
 ) -> None:
@@ -58,6 +63,7 @@ def command(
     OUT/files/PATH                       path known
     OUT/unnamed/inode-NUMBER-GENERATION  inode known, path unknown
     OUT/unnamed/inode-N-G/PATH           below a directory with unknown path
+    OUT/earlier/PATH                     deleted before another file with the same path
     OUT/inferred/PATH                    content matched with an inode by order
     OUT/carved/block-NUMBER.EXTENSION    content without an inode
     OUT/manifest.jsonl                   one record per file, written or not
@@ -73,7 +79,7 @@ def command(
         with keeping(custody, session, out) as case:
             deleted = deleted_files(session, search, chosen.selection)
             with progress(options.quiet, "recovering") as tell:
-                salvage = recover(deleted, out, tell, session.evidence_files)
+                salvage = recover(deleted, out, tell, session.evidence_files, parts)
             where = printable_text(str(out))
             case.counts = salvage_counts(salvage)
             show(options, [recovery_record(salvage, where)], recovery_lines(salvage, where))

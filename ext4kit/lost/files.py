@@ -74,10 +74,10 @@ def find_lost_files(fs: LostFileSystem) -> DeletedFiles:
     tree = fs.tree()
     known = fs.inodes_known(tree.inode)
     rows = np.flatnonzero(known & (tree.inode != ROOT))
-    _, first = np.unique(tree.inode[rows], return_index=True)
-    rows = rows[np.sort(first)]
-    found = zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True)
-    places = {number: path for number, path in found if not fs.is_synthetic(number)}
+    places: dict[int, list[bytes]] = {}
+    for number, path in zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True):
+        if not fs.is_synthetic(number):
+            places.setdefault(number, []).append(path)
     numbers = np.array(sorted(places), np.int64)
     pieces = range(0, len(numbers), INODES_AT_ONCE)
     batches = [_read_batch(fs, fs.inode_table(numbers[at : at + INODES_AT_ONCE])) for at in pieces]
@@ -198,7 +198,7 @@ def _mark_shared_blocks(batches: list[_FileBatch]) -> None:
 
 
 def _records(
-    fs: LostFileSystem, batch: _FileBatch, places: dict[int, bytes]
+    fs: LostFileSystem, batch: _FileBatch, places: dict[int, list[bytes]]
 ) -> Iterator[DeletedFile]:
     count = len(batch.table)
     left = row_bounds(batch.kept_runs.owner, count).tolist()
@@ -213,7 +213,7 @@ def _records(
     size = fs.superblock.block_size
     bound = _overwritten_at(fs)
     for place, inode in enumerate(batch.table.each()):
-        path, against = places[inode.number], batch.reasons.get(place, [])
+        (path, *others), against = places[inode.number], batch.reasons.get(place, [])
         kept = batch.kept_runs.take(slice(left[place], left[place + 1]))
         taken = lost[ends[place] : ends[place + 1]]
         reused = sum(length for _, length in taken)
@@ -248,6 +248,7 @@ def _records(
             superseded=False,
             link_target=None if taken else _link_target(fs, inode, kept),
             partial_path=path[1:] if unnamed else None,
+            other_paths=() if unnamed or inode.is_directory else _named(fs, others),
             _content=content,
         )
 
@@ -258,6 +259,11 @@ def _overwritten_at(fs: LostFileSystem) -> DeletionTime | None:
     if present is None or not present.superblock.mkfs_time:
         return None
     return present.superblock.mkfs_time * NANOSECONDS, DeletionGround.OVERWRITTEN
+
+
+def _named(fs: LostFileSystem, paths: list[bytes]) -> tuple[bytes, ...]:
+    """The paths that do not lead through a directory without a name."""
+    return tuple(path for path in paths if path[1:].split(b"/", 1)[0] not in fs.unnamed)
 
 
 def _link_target(fs: LostFileSystem, inode: Inode, left: Runs) -> bytes | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired, TypedDict
 
@@ -25,6 +27,7 @@ from ext4kit.output import (
     interrupts_wait,
     output_limit,
 )
+from ext4kit.output.restoring import DEFAULT_PARTS, NOTHING, Attributes, Part, Parts, RestoredFacts
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Severity
 from ext4kit.reasons import Reason, coded, texts
@@ -39,13 +42,15 @@ class ExtractionResult:
     """Result of copying.
 
     Attributes:
-        written: number of files; recorded: number of directories, links and devices, which have a
-            record and no bytes.
+        written: number of files; links: number of symbolic and further hard links made.
+        recorded: number of directories, devices and links not made, which have a record and no
+            bytes.
         incomplete: number of files that could not be written or have unreadable parts.
         bytes: total size of the files written.
     """
 
     written: int = 0
+    links: int = 0
     recorded: int = 0
     incomplete: int = 0
     bytes: int = 0
@@ -74,6 +79,7 @@ def extract(
     evidence: tuple[Path, ...],
     progress: Callable[[int, int], None] | None = None,
     selection: Selection | None = None,
+    parts: Parts = DEFAULT_PARTS,
 ) -> ExtractionResult:
     """Copy targets below `out/files` (by number: `out/unnamed`), with `out/manifest.jsonl`.
 
@@ -84,28 +90,29 @@ def extract(
         evidence: files of the evidence; `out` must be outside them.
         progress: called with (done, total) files of a target.
         selection: copy only these files.
+        parts: what to restore beside the bytes; folders are always created.
 
     Raises:
         RequestError: a target does not exist, or `out` cannot be used.
         OutputError: `out` cannot be written further; the manifest is valid up to that point.
     """
     walks = _walks(fs, targets, selection or Selection())
-    output = OutputDirectory(out, evidence, output_limit(fs.blocks))
+    output = OutputDirectory(out, evidence, output_limit(fs.blocks), parts)
     result = ExtractionResult()
     try:
         with Manifest(out) as manifest:
-            for target, number, wanted in walks:
-                count_before = manifest.count
-                for item in _items(fs, target, number, wanted, progress):
-                    with interrupts_wait():
-                        if item.is_known:
-                            _extract_one(fs, item, output, manifest, result)
-                        else:
-                            manifest.append(_unknown_record(fs, item))
-                            result.incomplete += 1
-                if wanted.paths and manifest.count == count_before:
-                    patterns = ", ".join(map(path_text, wanted.paths))
-                    fs.problems.add(patterns, "no file matches")
+            extraction = _Extraction(fs, output, manifest, result)
+            with extraction.each_recorded():
+                for target, number, wanted in walks:
+                    count_before = extraction.taken
+                    for item in _items(fs, target, number, wanted, progress):
+                        with interrupts_wait():
+                            extraction.take(item)
+                    if wanted.paths and extraction.taken == count_before:
+                        patterns = ", ".join(map(path_text, wanted.paths))
+                        fs.problems.add(patterns, "no file matches")
+                extraction.finish()
+            output.report(fs.problems)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}") from error
     return result
@@ -170,41 +177,158 @@ def _items(
             yield ExtractItem(paths[row], *item)
 
 
-def _extract_one(
-    fs: FileSystem,
-    item: ExtractItem,
-    output: OutputDirectory,
-    manifest: Manifest,
-    result: ExtractionResult,
-) -> None:
-    """Write one file and its record. The record is written even if the file fails."""
-    found: list[Reason] = []
-    written = None
-    try:
-        written = _write(fs, item, output)
-    except UnwritableError as error:
-        found.append(error.reason)
-    except CorruptError as error:
-        found.append(reasons.CONTENT_UNREADABLE.filled(why=error))
-    except (OutputError, KeyboardInterrupt) as error:
-        manifest.release()
-        reason = reasons.WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
-        manifest.append(_record(fs, item, None, [reason]))
-        raise
-    for offset, length, why in written.lost if written else ():
-        why = f"{why}; {ZEROS_WRITTEN}"
-        found.append(reasons.READ_ERROR.filled(length=length, offset=offset, why=why))
-    if written and (doubt := fs.content_uncertainty(item.inode)):
-        found.append(doubt)
-    if item.inode.is_encrypted:
-        fs.problems.add(f"inode {item.inode.number}", "is encrypted: ciphertext", Severity.WARNING)
-    for each in found:
-        fs.problems.add(f"inode {item.inode.number}", each.text)
-    manifest.append(_record(fs, item, written, found))
-    result.written += written is not None
-    result.recorded += written is None
-    result.bytes += written.size if written else 0
-    result.incomplete += bool(found)
+_Make = Callable[[ExtractItem], Written | None]
+
+
+@dataclass(slots=True)
+class _Extraction:
+    """Writes items and their records: files at once, symbolic links after all files, folders last.
+
+    Attributes:
+        fs: the file system.
+        output: where files are written.
+        manifest: one record per item, also if the item fails.
+        result: what is counted.
+        taken: number of items.
+    """
+
+    fs: FileSystem
+    output: OutputDirectory
+    manifest: Manifest
+    result: ExtractionResult
+    taken: int = 0
+    _links: list[ExtractItem] = field(default_factory=list)
+    _folders: list[ExtractItem] = field(default_factory=list)
+    _first: dict[int, Written] = field(default_factory=dict)
+
+    def take(self, item: ExtractItem) -> None:
+        """Write an item, or keep it until all files are written."""
+        self.taken += 1
+        if not item.is_known:
+            self.manifest.append(_unknown_record(self.fs, item))
+            self.result.incomplete += 1
+        elif item.inode.is_directory and not self.fs.is_free(item.inode):
+            self._folders.append(item)
+            with suppress(UnwritableError):  # `_complete_folder` raises it again
+                self.output.make_folder(item.parts)
+        elif item.inode.kind == "symlink" and Part.LINKS in self.output.parts:
+            self._links.append(item)
+        else:
+            self._put(item, self._write)
+
+    def finish(self) -> None:
+        """Make the links, then give the folders what they had, the deepest ones first.
+
+        An item leaves its list with its record.
+        """
+        self._links.reverse()
+        self._folders.sort(key=lambda item: len(item.parts))
+        while self._links:
+            with interrupts_wait():
+                self._put(self._links.pop(), self._make_link)
+        while self._folders:
+            with interrupts_wait():
+                self._put(self._folders.pop(), self._complete_folder)
+
+    @contextmanager
+    def each_recorded(self) -> Iterator[None]:
+        """A context after which each item that was taken has a record, whatever ends it."""
+        try:
+            yield
+        except (OutputError, KeyboardInterrupt) as error:
+            reason = _interruption(error)
+            with interrupts_wait(), suppress(OSError):
+                for item in (*self._links, *self._folders):
+                    self.manifest.append(_record(self.fs, item, None, [reason]))
+            raise
+
+    def _put(self, item: ExtractItem, make: _Make) -> None:
+        """Make one item and its record. The record is written even if that fails."""
+        fs, result, found = self.fs, self.result, list[Reason]()
+        written = None
+        try:
+            written = make(item)
+        except UnwritableError as error:
+            found.append(error.reason)
+        except CorruptError as error:
+            found.append(reasons.CONTENT_UNREADABLE.filled(why=error))
+        except (OutputError, KeyboardInterrupt) as error:
+            self.manifest.release()
+            self.manifest.append(_record(fs, item, None, [_interruption(error)]))
+            raise
+        where = item.path.decode("utf-8", "backslashreplace")
+        has_content = written is not None and item.inode.kind == "file"
+        for offset, length, why in written.lost if written else ():
+            why = f"{why}; {ZEROS_WRITTEN}"
+            found.append(reasons.READ_ERROR.filled(length=length, offset=offset, why=why))
+        if has_content and (doubt := fs.content_uncertainty(item.inode)):
+            found.append(doubt)
+        if item.inode.is_encrypted:
+            fs.problems.add(where, "is encrypted: ciphertext", Severity.WARNING)
+        for each in found:
+            fs.problems.add(where, each.text)
+        self.manifest.append(_record(fs, item, written, found))
+        is_link = written is not None and (written.hard_link is not None or not has_content)
+        is_link &= not item.inode.is_directory
+        result.links += is_link
+        result.written += has_content and not is_link
+        result.recorded += not is_link and not has_content
+        result.bytes += written.size if written and has_content and not is_link else 0
+        result.incomplete += bool(found)
+
+    def _write(self, item: ExtractItem) -> Written | None:
+        """Write a file, or link to it what has its inode; None for items that are only recorded."""
+        inode, mark = item.inode, f"inode-{item.inode.number}"
+        if self.fs.is_free(inode):
+            raise UnwritableError(reasons.INODE_FREE.filled(number=inode.number))
+        if inode.kind != "file":
+            return None
+        why = ""
+        if (first := self._first.get(inode.number)) is not None:
+            try:
+                return self.output.make_hard_link(item.parts, first, mark)
+            except UnwritableError as error:
+                why = error.reason.text
+        chunks = self.fs.content(inode, item.runs).chunks()
+        written = self.output.write(item.parts, chunks, mark, _attributes(self.fs, inode))
+        if why:
+            written.outcome.miss(Part.LINKS, why)
+        elif inode.links_count > 1 and Part.LINKS in self.output.parts:
+            self._first[inode.number] = written
+        return written
+
+    def _make_link(self, item: ExtractItem) -> Written:
+        """Make a symbolic link, or a further name of it."""
+        inode, mark = item.inode, f"inode-{item.inode.number}"
+        if (first := self._first.get(inode.number)) is not None:
+            with suppress(UnwritableError):
+                return self.output.make_hard_link(item.parts, first, mark)
+        if inode.is_encrypted:
+            raise UnwritableError(reasons.LINK_TARGET_UNREADABLE.filled(why="it is encrypted"))
+        try:
+            target = self.fs.link_target(inode, item.runs)
+        except (AccessError, CorruptError) as error:
+            raise UnwritableError(reasons.LINK_TARGET_UNREADABLE.filled(why=error)) from error
+        written = self.output.make_link(item.parts, target, mark, _attributes(self.fs, inode))
+        if inode.links_count > 1:
+            self._first[inode.number] = written
+        return written
+
+    def _complete_folder(self, item: ExtractItem) -> Written:
+        """Give a folder what its inode had."""
+        path = self.output.make_folder(item.parts)
+        outcome = self.output.restore_folder(item.parts, _attributes(self.fs, item.inode))
+        return Written(path, 0, None, (), outcome)
+
+
+def _interruption(error: BaseException) -> Reason:
+    return reasons.WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
+
+
+def _attributes(fs: FileSystem, inode: Inode) -> Attributes:
+    """What an inode has beside its bytes."""
+    columns = inode.mode, inode.uid, inode.gid, inode.atime, inode.mtime
+    return Attributes(*columns, partial(fs.xattrs, inode))
 
 
 def _unknown_record(fs: FileSystem, item: ExtractItem) -> UnknownFile:
@@ -220,20 +344,7 @@ def _unknown_record(fs: FileSystem, item: ExtractItem) -> UnknownFile:
     }
 
 
-def _write(fs: FileSystem, item: ExtractItem, output: OutputDirectory) -> Written | None:
-    """Write the file; None for items that are only recorded. Directories are created too."""
-    inode = item.inode
-    if fs.is_free(inode):
-        raise UnwritableError(reasons.INODE_FREE.filled(number=inode.number))
-    if inode.is_directory:
-        output.make_folder(item.parts)
-    if inode.kind != "file":
-        return None
-    mark, times = f"inode-{inode.number}", (inode.atime, inode.mtime)
-    return output.write(item.parts, fs.content(inode, item.runs).chunks(), mark, times)
-
-
-class ExtractedFile(fields.PathText, fields.LiveInode):
+class ExtractedFile(fields.PathText, fields.LiveInode, RestoredFacts):
     """A record of the manifest of `extract`."""
 
     output: fields.Output | None
@@ -241,6 +352,7 @@ class ExtractedFile(fields.PathText, fields.LiveInode):
     device: fields.Device | None
     problems: fields.Reasons
     reasons: fields.CodedReasons
+    hard_link: Annotated[str | None, "The output that this is a further name of."]
     link_target: NotRequired[fields.Target]
     link_target_bytes: NotRequired[fields.Exact]
 
@@ -261,6 +373,7 @@ class ExtractionRecord(TypedDict):
     record: Literal["extraction"]
     output: Annotated[str, "The output folder."]
     written: fields.Count
+    links: Annotated[int, "Links made: symbolic ones, and further names of a file."]
     recorded: fields.Count
     incomplete: fields.Count
     bytes: int
@@ -293,6 +406,8 @@ def _record(
         "ctime": inode.ctime,
         "crtime": inode.crtime,
         "device": inode.device,
+        **(written.outcome.record() if written else NOTHING),
+        "hard_link": written.hard_link if written else None,
         "problems": texts(found),
         "reasons": coded(found),
         **link,
@@ -305,6 +420,7 @@ def extraction_record(result: ExtractionResult, out: str) -> ExtractionRecord:
         "record": "extraction",
         "output": out,
         "written": result.written,
+        "links": result.links,
         "recorded": result.recorded,
         "incomplete": result.incomplete,
         "bytes": result.bytes,
@@ -314,8 +430,11 @@ def extraction_record(result: ExtractionResult, out: str) -> ExtractionRecord:
 def extraction_lines(result: ExtractionResult, out: str, size: str) -> list[str]:
     """Result of copying, as sentences."""
     lines = [f"{result.written:,} file{'s' * (result.written != 1)} written to {out} ({size})"]
+    if result.links:
+        lines.append(f"{result.links:,} link{'s' * (result.links != 1)} made")
     if result.recorded:
-        lines.append(f"{result.recorded:,} folders, links and devices recorded in the manifest")
+        what = "folders and devices" if result.links else "folders, links and devices"
+        lines.append(f"{result.recorded:,} {what} recorded in the manifest")
     if result.incomplete:
         lines.append(f"{result.incomplete:,} incomplete; the manifest says why")
     return lines

@@ -5,16 +5,27 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
 from ext4kit.output.interrupts import interrupts_heeded
 from ext4kit.output.names import NAME_LIMIT, cut, usable_name
+from ext4kit.output.restoring import (
+    DEFAULT_PARTS,
+    Attributes,
+    Outcome,
+    Part,
+    Parts,
+    Shortfall,
+    Target,
+    restore,
+)
+from ext4kit.problems import Problems
 from ext4kit.reasons import OUTPUT_LIMIT, WRITE_FAILED, Reason
 
 HASHED_HOLES_LIMIT = 16 << 30
@@ -22,7 +33,10 @@ OUTPUTS_A_BLOCK = 16  # live files use each block once, deleted files a few time
 SPARE_OUTPUT = 1 << 30
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 _ZEROS = bytes(CHUNK_BYTES)
-_BY_HANDLE = os.utime in os.supports_fd
+_PRIVATE = 0o600  # until the file has its mode
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FOLDER |= getattr(os, "O_CLOEXEC", 0)
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +48,23 @@ class Written:
         sha256: hex, or None when it is not hashed because its holes are too large (above 16 GiB, or
             above the limit of the whole output), or because it is a copy of a volume.
         lost: (offset, length, reason) of unreadable ranges, which are written as zeros.
+        outcome: what it has beside its bytes.
+        hard_link: the output that it is a hard link to; None for a file of its own.
+        further: paths of hard links to it.
     """
 
     path: str
     size: int
     sha256: str | None
     lost: tuple[tuple[int, int, str], ...]
+    outcome: Outcome = field(default_factory=Outcome)
+    hard_link: str | None = None
+    further: tuple[str, ...] = ()
+
+    @property
+    def top(self) -> str:
+        """The folder of the output that it is below."""
+        return self.path.split("/", 1)[0]
 
 
 def output_limit(blocks: BlockReader) -> int:
@@ -51,18 +76,25 @@ def output_limit(blocks: BlockReader) -> int:
 class OutputDirectory:
     """Writes files below one folder and nowhere else.
 
+    Everything below it is new: files, folders and links are created exclusively, and nothing is
+    created below a name that is not a folder of this class. Links therefore lead nowhere.
+    `restore_folder` is to be called last, for the deepest folders first.
+
     Args:
         root: the folder; it must be new or empty.
         evidence: files of the evidence, which the folder must not be part of.
         limit: maximum bytes of all files together, against maps that name blocks without end.
+        parts: what files get beside their bytes.
     """
 
     root: Path
     evidence: tuple[Path, ...] = ()
     limit: int = 1 << 62
+    parts: Parts = DEFAULT_PARTS
     _left: int = 0
     _hashed: int = 0
     _folders: dict[tuple[str, ...], str] = field(default_factory=dict)
+    _shortfall: Shortfall = field(default_factory=Shortfall)
 
     def __post_init__(self) -> None:
         """Create the folder.
@@ -88,7 +120,7 @@ class OutputDirectory:
         parts: Sequence[bytes],
         chunks: Iterable[Chunk],
         mark: str = "",
-        times: tuple[int, int] | None = None,
+        inode: Attributes | None = None,
     ) -> Written:
         """Write one file. Interrupts that wait are accepted while the content is copied.
 
@@ -96,7 +128,7 @@ class OutputDirectory:
             parts: path components below the root, as they are in the evidence.
             chunks: the content in order; holes stay holes.
             mark: appended to the name if the name is already used.
-            times: (atime, mtime) in ns.
+            inode: what the file is to get beside its bytes, as far as `self.parts` has it.
 
         Raises:
             OutputError: the folder cannot be written further.
@@ -104,38 +136,125 @@ class OutputDirectory:
         """
         if self._left <= 0:
             raise self._limit_reached()
-        try:
-            below = self._folder_of(parts[:-1])
-            folder = f"{self.root}{os.sep}{below}"
-            name, handle = _create(folder, usable_name(parts[-1]), mark)
-        except OSError as error:
-            raise _failure("/".join(usable_name(part) for part in parts), error) from error
+        mode = _PRIVATE if inode is not None and Part.MODE in self.parts else 0o666
+        path, handle = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, mode))
         try:
             try:
                 with interrupts_heeded():
                     size, digest, lost = self._pour(handle, chunks)
-                if times is not None:
-                    with suppress(OSError, OverflowError):  # the manifest has the exact times
-                        os.utime(handle if _BY_HANDLE else folder + name, ns=times)
+                outcome = self._restore(Target(self._at(path), handle), inode)
             finally:
                 os.close(handle)
-            return Written(below + name, size, digest, lost)
+            return Written(path, size, digest, lost, outcome)
         except BaseException as error:
-            mark_incomplete(Path(folder + name))
+            mark_incomplete(Path(self._at(path)))
             if isinstance(error, OSError):
-                raise _failure(below + name, error) from error
+                raise _failure(path, error) from error
             raise
 
-    def make_folder(self, parts: Sequence[bytes]) -> None:
-        """Create a folder and its parents where they do not exist.
+    def make_folder(self, parts: Sequence[bytes]) -> str:
+        """Create a folder and its parents where they do not exist; its path below the root.
 
         Raises:
             OutputError: as for `write`.
         """
         try:
-            self._folder_of(parts)
+            return self._folder_of(parts).rstrip("/")
         except OSError as error:
-            raise _failure("/".join(usable_name(part) for part in parts), error) from error
+            raise _failure(_shown(parts), error) from error
+
+    def has_folder(self, parts: Sequence[bytes]) -> bool:
+        """Whether the folder for these components was created."""
+        return tuple(map(usable_name, parts)) in self._folders
+
+    def restore_folder(self, parts: Sequence[bytes], inode: Attributes) -> Outcome:
+        """Give an existing folder what its inode had; nothing can be written below it after that.
+
+        Raises:
+            OutputError: as for `write`.
+        """
+        below = self._folders[tuple(map(usable_name, parts))].rstrip("/")
+        if not _HAS_HANDLES:
+            return self._restore(Target(self._at(below), None), inode)
+        try:
+            handle = os.open(self._at(below), _FOLDER)
+        except OSError as error:
+            raise _failure(below, error) from error
+        try:
+            return self._restore(Target(self._at(below), handle), inode)
+        finally:
+            os.close(handle)
+
+    def make_link(
+        self, parts: Sequence[bytes], target: bytes, mark: str, inode: Attributes
+    ) -> Written:
+        """Create a symbolic link with its target as it is; nobody follows it here.
+
+        Raises:
+            OutputError: as for `write`.
+        """
+        path, _ = self._make(
+            parts,
+            mark,
+            lambda at: os.symlink(os.fsdecode(target), at),  # noqa: PTH211 -- as it is
+        )
+        outcome = self._restore(Target(self._at(path), None, is_link=True), inode)
+        outcome.restored.append(Part.LINKS)
+        return Written(path, len(target), None, (), outcome)
+
+    def make_hard_link(self, parts: Sequence[bytes], first: Written, mark: str) -> Written:
+        """Create a further name of a written file or link.
+
+        Raises:
+            OutputError: as for `write`.
+        """
+        source = self._at(first.path)
+        path, _ = self._make(parts, mark, lambda at: os.link(source, at, follow_symlinks=_FOLLOWS))
+        outcome = Outcome([*first.outcome.restored], [*first.outcome.missed])
+        if Part.LINKS not in outcome.restored:
+            outcome.restored.append(Part.LINKS)
+        return Written(path, first.size, first.sha256, first.lost, outcome, first.path)
+
+    def report(self, problems: Problems) -> None:
+        """Report what was not restored, one line about each kind."""
+        self._shortfall.report(problems)
+
+    def _restore(self, target: Target, inode: Attributes | None) -> Outcome:
+        outcome = Outcome() if inode is None else restore(target, inode, self.parts)
+        self._shortfall.add(outcome)
+        return outcome
+
+    def _at(self, below: str) -> str:
+        return f"{self.root}{os.sep}{below}"
+
+    def _make(
+        self, parts: Sequence[bytes], mark: str, make: Callable[[str], Made]
+    ) -> tuple[str, Made]:
+        """Make a file with the first of its names that is free.
+
+        Args:
+            parts: as for `write`.
+            mark: as for `write`.
+            make: called with its path; it raises FileExistsError if that is in use.
+
+        Returns:
+            (its path below the root, what `make` returned).
+
+        Raises:
+            OutputError: as for `write`.
+        """
+        try:
+            below = self._folder_of(parts[:-1])
+            folder = self._at(below)
+            name, made = _with_free_name(
+                usable_name(parts[-1]), mark, lambda name: make(folder + name)
+            )
+        except OSError as error:
+            raise _failure(_shown(parts), error) from error
+        except (ValueError, AttributeError, NotImplementedError) as error:  # not on this system
+            why = WRITE_FAILED.filled(path=_shown(parts), why=error)
+            raise UnwritableError(why) from error
+        return below + name, made
 
     def _limit_reached(self) -> UnwritableError:
         return UnwritableError(OUTPUT_LIMIT.filled(limit=f"{self.limit:,}"))
@@ -183,20 +302,22 @@ class OutputDirectory:
         return found
 
 
+_HAS_HANDLES = os.chmod in os.supports_fd
+_FOLLOWS = os.link not in os.supports_follow_symlinks
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 NEW_FILE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def _create(folder: str, wanted: str, mark: str) -> tuple[str, int]:
-    """(name, descriptor) of a new file, with the first of its names that is free."""
+def _with_free_name(wanted: str, mark: str, make: Callable[[str], Made]) -> tuple[str, Made]:
+    """(name, what `make` returned) for the first name that is free."""
     name = wanted
     for attempt in range(1000):
         try:
-            return name, os.open(folder + name, NEW_FILE, 0o666)
+            return name, make(name)
         except FileExistsError:
             suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
             name = cut(wanted, NAME_LIMIT - len(suffix)) + suffix
-    raise FileExistsError(errno.EEXIST, "too many files of that name", folder + wanted)
+    raise FileExistsError(errno.EEXIST, "too many files of that name", wanted)
 
 
 def mark_incomplete(path: Path) -> None:
@@ -205,6 +326,10 @@ def mark_incomplete(path: Path) -> None:
     while path.with_name(name).exists():
         name += "~"
     path.rename(path.with_name(name))
+
+
+def _shown(parts: Sequence[bytes]) -> str:
+    return "/".join(usable_name(part) for part in parts)
 
 
 def _create_directory(above: Path, name: str) -> str:

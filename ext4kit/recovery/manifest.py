@@ -9,6 +9,7 @@ from ext4kit import fields
 from ext4kit.fields import json_name
 from ext4kit.history.places import Ground
 from ext4kit.output import Written
+from ext4kit.output.restoring import NOTHING, RestoredFacts
 from ext4kit.reasons import READ_ERROR, Reason, coded, texts
 from ext4kit.recovery.evidence_places import EvidencePlaces
 from ext4kit.recovery.model import (
@@ -97,10 +98,11 @@ class FileFacts(fields.InodeFacts):
     reasons: fields.CodedReasons
 
 
-class RecoveredFile(FileIdentity, FileFacts):
+class RecoveredFile(FileIdentity, FileFacts, RestoredFacts):
     """A record of the manifest of `recover`."""
 
     output: fields.Output | None
+    hard_links: Annotated[list[str], "Further names of the output, as the file had them."]
     sha256: fields.Sha256 | None
     evidence: Annotated[
         EvidencePlaces | None, "Where in the image its facts stand; null if nowhere."
@@ -113,9 +115,11 @@ def manifest_record(
     """The manifest record of a file as JSON values, times in integer ns."""
     return {
         "output": written.path if written else None,
+        "hard_links": list(written.further) if written else [],
         **file_identity(file),
         "sha256": written.sha256 if written else None,
         **file_facts(file, written, failure),
+        **(written.outcome.record() if written else NOTHING),
         "evidence": file.evidence(),
     }
 

@@ -86,6 +86,7 @@ class DeletedFile:
         sources: provenance of inode, map and name.
         reasons: why it is not intact, and notes on its content, in the order of the checks.
         superseded: an earlier version of a file that changed afterwards.
+        other_paths: other full paths that it had when it was deleted (hard links).
         partial_path: path below `inode-NUMBER-GENERATION`, a directory whose path is unknown.
         first_block: of content found without the map of an inode, else None.
         fragment: the content is probably a fragment of a file.
@@ -106,6 +107,7 @@ class DeletedFile:
     reasons: tuple[Reason, ...]
     superseded: bool
     link_target: bytes | None
+    other_paths: tuple[bytes, ...] = ()
     partial_path: bytes | None = None
     path_ground: Ground | None = None
     first_block: int | None = None

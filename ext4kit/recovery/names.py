@@ -7,11 +7,13 @@ from functools import cache, cached_property, partial
 
 import numpy as np
 
+from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.types import NO_ROW, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.history.names import commit_times
 from ext4kit.history.paths import PathHistory
 from ext4kit.history.places import DirectoryPlace, Ground
 from ext4kit.history.removed import SAME_DELETION_WINDOW, last_ctimes
@@ -52,12 +54,14 @@ class CandidateNames:
 
     Attributes:
         names: the last name of each, None where none is known.
+        others: other full paths of each that were removed with the last one (hard links).
         rows: row of `paths.names.table` (n,) that each name comes from, NO_ROW for others.
         paths: names and paths over time.
         unattributed: entries found elsewhere that are not the last name of an instance.
     """
 
     names: list[KnownName | None]
+    others: dict[int, tuple[bytes, ...]]
     rows: Rows
     paths: PathHistory
     unattributed: FoundEntries
@@ -96,7 +100,43 @@ def name_candidates(
         if other is None or other.name != name:
             other = found_paths.name_below(int(table.directory[row]), instance, name)
         names[candidate] = replace(other or KnownName(name, None, None, ""), source=source_text)
-    return CandidateNames(names, rows, paths, found_paths.unattributed)
+    others = _other_paths(paths, named, name_row, freed)
+    return CandidateNames(names, others, rows, paths, found_paths.unattributed)
+
+
+def _other_paths(
+    paths: PathHistory, candidates: Rows, last: Rows, freed: Int64s
+) -> dict[int, tuple[bytes, ...]]:
+    """Candidate -> other paths that it had at the same time and that were removed with the last.
+
+    A file that was renamed had one name after the other. A name that was removed long before the
+    last one was taken away by itself.
+
+    Args:
+        paths: names and paths over time.
+        candidates: the candidates (n,), with a name each.
+        last: row of the last name of each.
+        freed: tid of each one's deletion.
+    """
+    table, states = paths.names.table, paths.history.states
+    linked = np.zeros(paths.history.instance_count, np.int64)
+    np.maximum.at(linked, states.instance, states.table.links_count * ~states.table.is_dir)
+    mine = np.flatnonzero(linked[table.instance[last]] > 1)
+    instance = table.instance[last[mine]]
+    start = np.searchsorted(table.instance, instance)
+    owner, position = expand(last[mine] - start)
+    row, final = start[owner] + position, last[mine][owner]
+    together = (table.valid_from[final] < table.removed[row]) & (table.last_seen[row] >= 0)
+    times = [commit_times(paths.history, table.removed[at]) for at in (row, final)]
+    together &= (times[1] - times[0] < SAME_DELETION_WINDOW) | (times[0] == times[1])
+    owner, row = mine[owner[together]], row[together]
+    when = np.where(freed[owner] == TID_NONE, TID_ON_DISK, freed[owner])
+    found: dict[int, tuple[bytes, ...]] = {}
+    columns = candidates[owner].tolist(), paths.paths_at_removal(row, when)
+    for candidate, path in zip(*columns, strict=True):
+        if path is not None and path not in found.get(candidate, ()):
+            found[candidate] = (*found.get(candidate, ()), path)
+    return found
 
 
 class FoundEntryPaths:

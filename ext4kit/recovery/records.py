@@ -122,6 +122,7 @@ def _candidate_files(
             link_target=target,
             partial_path=name.partial_path if name else None,
             deletion_bound=deletion.bound[place],
+            other_paths=names.others.get(place, ()),
             _content=content,
             _attributes=partial(xattrs.read, inode, rows[place]),
             _evidence=partial(proofs.of, place),

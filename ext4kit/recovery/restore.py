@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ext4kit.output import (
     interrupts_wait,
     output_limit,
 )
+from ext4kit.output.restoring import DEFAULT_PARTS, Attributes, Part, Parts
 from ext4kit.reasons import WRITE_INTERRUPTED, Reason
 from ext4kit.recovery.manifest import final_grade, manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade
@@ -29,11 +31,14 @@ class RecoveryResult:
 
     Attributes:
         written: files written; recorded: records without a file.
+        links: symbolic and hard links made; folders: deleted directories made or completed.
         incomplete: files that failed or have unreadable parts.
         bytes: bytes of the files written; grades: records by grade.
     """
 
     written: int = 0
+    links: int = 0
+    folders: int = 0
     recorded: int = 0
     incomplete: int = 0
     bytes: int = 0
@@ -45,6 +50,7 @@ def recover(
     out: Path,
     progress: Callable[[int, int], None] | None = None,
     evidence: tuple[Path, ...] = (),
+    parts: Parts = DEFAULT_PARTS,
 ) -> RecoveryResult:
     """Write deleted files below `out`, with a manifest record for each.
 
@@ -53,20 +59,25 @@ def recover(
         out: a new or empty folder.
         progress: called with (done, total) files.
         evidence: files of the evidence; `out` must be outside them.
+        parts: what to restore beside the bytes.
 
     Raises:
         RequestError: `out` is not empty or is in the evidence.
         OutputError: writing failed; the manifest is valid up to the last record.
     """
-    output = OutputDirectory(out, evidence, output_limit(deleted.fs.blocks))
+    output = OutputDirectory(out, evidence, output_limit(deleted.fs.blocks), parts)
     result = RecoveryResult()
     try:
         with Manifest(out) as manifest:
-            for done, file in enumerate(deleted):
-                if progress is not None and done % 64 == 0:
-                    progress(done, len(deleted))
-                with interrupts_wait():
-                    _restore_one(file, output, manifest, result)
+            recovery = _Recovery(output, manifest, result)
+            with recovery.each_recorded():
+                for done, file in enumerate(deleted):
+                    if progress is not None and done % 64 == 0:
+                        progress(done, len(deleted))
+                    with interrupts_wait():
+                        recovery.take(file)
+                recovery.finish()
+            output.report(deleted.problems)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
     if progress is not None:
@@ -74,32 +85,161 @@ def recover(
     return result
 
 
-def _restore_one(
-    file: DeletedFile, output: OutputDirectory, manifest: Manifest, result: RecoveryResult
-) -> None:
-    """Write one file and its record, which is written even if the file fails."""
-    failure: Reason | None = None
-    written, count_before = None, manifest.count
-    try:
+_Path = tuple[bytes, ...]  # components below the output folder
+_Make = Callable[[DeletedFile, _Path], Written | None]
+
+
+@dataclass(slots=True)
+class _Recovery:
+    """Writes files and their records: files at once, symbolic links after them, folders last.
+
+    Of several files of one path the one that was deleted last, which comes first, has this path.
+    The others are below `earlier`: they were not in the tree when it was deleted.
+
+    Attributes:
+        output: where files are written.
+        manifest: one record per file, also if the file fails.
+        result: what is counted.
+    """
+
+    output: OutputDirectory
+    manifest: Manifest
+    result: RecoveryResult
+    _links: list[tuple[DeletedFile, _Path]] = field(default_factory=list)
+    _folders: list[tuple[DeletedFile, _Path]] = field(default_factory=list)
+    _taken: set[_Path] = field(default_factory=set)
+
+    def take(self, file: DeletedFile) -> None:
+        """Write a file, or keep it until all files are written."""
+        wanted = self.output.parts
+        if file.kind == "directory":
+            path = self._path_of(file)
+            self._folders.append((file, path))
+            if Part.FOLDERS in wanted:
+                with suppress(UnwritableError):  # `_complete` raises it again
+                    self.output.make_folder(path)
+        elif file.kind == "symlink" and file.link_target is not None and Part.LINKS in wanted:
+            self._links.append((file, self._path_of(file)))
+        elif is_written(file):
+            self._put(file, self._path_of(file), self._write)
+        else:
+            self._put(file, (), lambda *_: None)
+
+    def _path_of(self, file: DeletedFile) -> _Path:
+        """Output path of a file, which no other file has yet."""
+        path = _parts_of(file)
+        if path in self._taken:
+            path = (b"earlier", *path[1:])
+        self._taken.add(path)
+        return path
+
+    def finish(self) -> None:
+        """Make the links, then give the folders what they had, the deepest ones first.
+
+        A file leaves its list with its record.
+        """
+        self._links.reverse()
+        self._folders.sort(key=lambda folder: len(folder[1]))
+        for waiting, make in ((self._links, self._make_link), (self._folders, self._complete)):
+            while waiting:
+                with interrupts_wait():
+                    self._put(*waiting.pop(), make)
+
+    @contextmanager
+    def each_recorded(self) -> Iterator[None]:
+        """A context after which each file that was taken has a record, whatever ends it."""
         try:
-            written = _write_file(file, output)
-        except UnwritableError as error:
-            failure = error.reason
-        manifest.append(manifest_record(file, written, failure))
-    except (OutputError, KeyboardInterrupt) as error:
-        manifest.release()
-        if manifest.count == count_before:
-            reason = WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
-            manifest.append(manifest_record(file, written, failure if written else reason))
-        raise
-    result.grades[final_grade(file, written)] += 1
-    if written is None:
-        result.recorded += 1
-        result.incomplete += failure is not None
-        return
-    result.written += 1
-    result.bytes += written.size
-    result.incomplete += bool(written.lost)
+            yield
+        except (OutputError, KeyboardInterrupt) as error:
+            with interrupts_wait(), suppress(OSError):
+                for file, _ in (*self._links, *self._folders):
+                    self.manifest.append(manifest_record(file, None, _interruption(error)))
+            raise
+
+    def _put(self, file: DeletedFile, path: _Path, make: _Make) -> None:
+        """Make one file and its record, which is written even if the file fails."""
+        failure: Reason | None = None
+        written, count_before = None, self.manifest.count
+        try:
+            try:
+                written = make(file, path)
+            except UnwritableError as error:
+                failure = error.reason
+            self.manifest.append(manifest_record(file, written, failure))
+        except (OutputError, KeyboardInterrupt) as error:
+            self.manifest.release()
+            if self.manifest.count == count_before:
+                reason = failure if written else _interruption(error)
+                self.manifest.append(manifest_record(file, written, reason))
+            raise
+        self._count(file, written, failure)
+
+    def _count(self, file: DeletedFile, written: Written | None, failure: Reason | None) -> None:
+        result = self.result
+        result.grades[final_grade(file, written)] += 1
+        if written is None:
+            result.recorded += 1
+            result.incomplete += failure is not None
+            return
+        result.links += len(written.further) + (file.kind == "symlink")
+        result.folders += file.kind == "directory"
+        if file.kind == "file":
+            result.written += 1
+            result.bytes += written.size
+            result.incomplete += bool(written.lost)
+
+    def _write(self, file: DeletedFile, path: _Path) -> Written:
+        """Write a file and its further names."""
+        content = file.content()
+        assert content is not None
+        mark, inode = _disambiguator(file), _attributes(file)
+        try:
+            written = self.output.write(path, content.chunks(), mark, inode)
+        except UnwritableError:
+            unnamed = _unnamed_parts(file)
+            if path == unnamed:
+                raise
+            written = self.output.write(unnamed, content.chunks(), mark, inode)
+        return self._with_further_names(file, written)
+
+    def _with_further_names(self, file: DeletedFile, written: Written) -> Written:
+        """Link to a file under the other names that it had when it was deleted."""
+        if not file.other_paths or Part.LINKS not in self.output.parts:
+            return written
+        further = []
+        for path in file.other_paths:
+            other = (written.top.encode(), *path.strip(b"/").split(b"/"))
+            try:
+                link = self.output.make_hard_link(other, written, _disambiguator(file))
+            except UnwritableError as error:
+                written.outcome.miss(Part.LINKS, error.reason.text)
+            else:
+                further.append(link.path)
+        if further:
+            written.outcome.restored.append(Part.LINKS)
+        return replace(written, further=tuple(further))
+
+    def _make_link(self, file: DeletedFile, path: _Path) -> Written:
+        """Make a symbolic link and its further names."""
+        target, attributes = file.link_target, _attributes(file)
+        assert target is not None and attributes is not None
+        written = self.output.make_link(path, target, _disambiguator(file), attributes)
+        return self._with_further_names(file, written)
+
+    def _complete(self, file: DeletedFile, path: _Path) -> Written | None:
+        """Give a folder what its inode had; None where it was neither made nor to be made."""
+        attributes, is_wanted = _attributes(file), Part.FOLDERS in self.output.parts
+        if attributes is None or not (is_wanted or self.output.has_folder(path)):
+            return None
+        made = self.output.make_folder(path)
+        outcome = self.output.restore_folder(path, attributes)
+        if is_wanted:
+            outcome.restored.append(Part.FOLDERS)
+        return Written(made, 0, None, (), outcome)
+
+
+def _interruption(error: BaseException) -> Reason:
+    return WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
 
 
 def is_written(file: DeletedFile) -> bool:
@@ -107,26 +247,28 @@ def is_written(file: DeletedFile) -> bool:
     return file.content() is not None and file.grade is not Grade.OVERWRITTEN
 
 
-def _write_file(file: DeletedFile, output: OutputDirectory) -> Written | None:
-    content, inode = file.content(), file.inode
-    if content is None or not is_written(file):
-        return None
-    is_inferred = file.grade is Grade.CARVED and inode is not None
+def _parts_of(file: DeletedFile) -> tuple[bytes, ...]:
+    """Output path of a file."""
+    is_inferred = file.grade is Grade.CARVED and file.inode is not None
     if file.path is not None:
         folder, _, name = file.path.strip(b"/").rpartition(b"/")
-        parts = (*_output_parts(b"inferred" if is_inferred else b"files", folder), name)
-    elif file.partial_path is not None:
-        parts = (b"inferred" if is_inferred else b"unnamed", *file.partial_path.split(b"/"))
-    else:
-        parts = _unnamed_parts(file)
-    times = None if inode is None else (inode.atime, inode.mtime)
-    try:
-        return output.write(parts, content.chunks(), _disambiguator(file), times)
-    except UnwritableError:
-        unnamed = _unnamed_parts(file)
-        if parts == unnamed:
-            raise
-        return output.write(unnamed, content.chunks(), _disambiguator(file), times)
+        return (*_output_parts(b"inferred" if is_inferred else b"files", folder), name)
+    if file.partial_path is not None:
+        return (b"inferred" if is_inferred else b"unnamed", *file.partial_path.split(b"/"))
+    return _unnamed_parts(file)
+
+
+def _attributes(file: DeletedFile) -> Attributes | None:
+    """What the inode of a file had beside the bytes; None without an inode."""
+    inode = file.inode
+    if inode is None:
+        return None
+
+    def xattrs() -> Mapping[bytes, bytes]:
+        found = file.xattrs()
+        return {} if found is None else found.values
+
+    return Attributes(inode.mode, inode.uid, inode.gid, inode.atime, inode.mtime, xattrs)
 
 
 def _disambiguator(file: DeletedFile) -> str:

@@ -183,6 +183,8 @@ class RecoveryCounts(TypedDict):
     """Numbers of files by result."""
 
     written: fields.Count
+    links: Annotated[int, "Links made: symbolic ones, and further names of a file."]
+    folders: Annotated[int, "Deleted directories restored."]
     recorded: fields.Count
     incomplete: fields.Count
     bytes: int
@@ -240,6 +242,9 @@ def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
     rows = [(str(grade), f"{salvage.grades[grade]:,}") for grade in Grade if salvage.grades[grade]]
     lines = table_lines(("grade", "files"), rows, right={1}) + [""] if rows else []
     lines.append(f"{salvage.written:,} written to {out} ({human_size(salvage.bytes)})")
+    made = [(salvage.links, "link"), (salvage.folders, "folder")]
+    if words := [f"{count:,} {what}{'s' * (count != 1)}" for count, what in made if count]:
+        lines.append(" and ".join(words) + " restored")
     if salvage.recorded:
         lines.append(f"{salvage.recorded:,} recorded in the manifest only")
     if salvage.incomplete:
@@ -256,6 +261,8 @@ def salvage_counts(salvage: RecoveryResult) -> RecoveryCounts:
     """The counts of a recovery."""
     return {
         "written": salvage.written,
+        "links": salvage.links,
+        "folders": salvage.folders,
         "recorded": salvage.recorded,
         "incomplete": salvage.incomplete,
         "bytes": salvage.bytes,

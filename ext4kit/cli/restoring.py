@@ -1,0 +1,27 @@
+"""The option that says what of an inode a written file gets beside its bytes."""
+
+from __future__ import annotations
+
+import click
+
+from ext4kit.cli.values import named
+from ext4kit.output.restoring import ALL_PARTS, DEFAULT_PARTS, Part, Parts
+
+_NONE, _ALL = "none", "all"
+
+
+def _parts(context: click.Context, option: click.Parameter, value: str | None) -> Parts:
+    """The default and the words of the list; `none` takes the default away."""
+    if value is None:
+        return DEFAULT_PARTS
+    words = named(context, option, value, [*Part, _ALL, _NONE])
+    chosen = frozenset(Part(word) for word in words - {_ALL, _NONE})
+    chosen |= ALL_PARTS if _ALL in words else frozenset()
+    return chosen if _NONE in words else chosen | DEFAULT_PARTS
+
+
+restore_option = click.option(
+    "--restore", "parts", callback=_parts, metavar="LIST",
+    help="Restore more than mode and times: owner, links, folders, xattrs, or all of these;"
+    " privileges (setuid, setgid, capabilities) only by its name. none: the bytes alone.",
+)  # fmt: skip
