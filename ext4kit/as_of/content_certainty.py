@@ -1,12 +1,14 @@
 """Which file contents are certain as of a transaction.
 
 The journal holds metadata, but mostly not the content of files. In ordered mode the kernel writes
-content in place, and only the inode records the write. Three rules follow:
+content in place, and only the inode records the write. Four rules follow:
 
 * content in the inode itself, and content without a written block, is as certain as the inode;
 * a file whose inode and map are unchanged was not written since, if its last change came before
   the transaction began to close. A later write would have a later time, but the kernel clock
   advances only every few milliseconds;
+* the same holds for a file that was deleted later in this state, if recovery grades it intact: the
+  evidence then excludes a write up to the deletion, and a later use of its blocks;
 * journaled content (data=journal) equals its copies, if the inode was the same when the newest
   of them was written.
 
@@ -16,7 +18,9 @@ already dirty changes no time. A mount with lazytime writes times with a delay.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
@@ -27,6 +31,9 @@ from ext4kit.as_of.blocks import AsOfContentBlocks, PointInTime
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map
 from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.content import Content
+from ext4kit.journal.epochs import find_in_tables
+from ext4kit.parsers.features import Compat
 from ext4kit.parsers.inode import Inode, InodeTable, parse_inode, parse_inodes
 from ext4kit.reasons import Reason
 from ext4kit.units import NANOSECONDS
@@ -38,6 +45,8 @@ _DOUBTS = (
     None, reasons.AS_OF_INODE_CHANGED, reasons.AS_OF_MAP_CHANGED, reasons.AS_OF_RECENT_CHANGE,
 )  # fmt: skip
 NANOSECOND_TIMES = 8  # i_extra_isize from which on i_ctime has nanoseconds
+COPIES_AT_ONCE = 256
+IntactContents = Callable[[Inode], Content | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,7 @@ class _ThenAndNow:
         table: the inodes as of the transaction; row: number -> row.
         maps: their maps as of the transaction.
         bounds: the runs of row n in `maps.runs` are `bounds[n]` to `bounds[n + 1]`.
+        is_settled: True where the last change came before the transaction closed.
         doubt: index into `_DOUBTS`: why the present content may differ from the earlier one.
     """
 
@@ -70,6 +80,7 @@ class _ThenAndNow:
     row: dict[int, int]
     maps: BlockMaps
     bounds: Rows
+    is_settled: Bools
     doubt: Int64s
 
     def has(self, inode: Inode) -> bool:
@@ -84,11 +95,18 @@ class ContentCertainty:
     Args:
         moment: the point in time.
         then: the file system as of that transaction.
+        now: the file system as it is now, with the changes of fast commits.
+
+    Attributes:
+        intact_contents: from an inode of a file that was deleted later, its content at the deletion
+            if that is intact and the inode did not change in between, else None.
     """
 
-    def __init__(self, moment: PointInTime, then: FileSystem) -> None:
+    def __init__(self, moment: PointInTime, then: FileSystem, now: FileSystem) -> None:
         self.moment = moment
         self.then = then
+        self.now = now
+        self.intact_contents: IntactContents = lambda _: None
         self.blocks = AsOfContentBlocks(moment)
         self._expected: InodeTable | None = None
         self._compared: _ThenAndNow | None = None
@@ -113,6 +131,8 @@ class ContentCertainty:
                 blocks = self.moment.present.blocks
             elif self._is_journaled(inode, written):
                 reason = None
+            elif found.is_settled[row] and self._is_intact(inode, written):
+                reason, blocks = None, self.moment.present.blocks
         return JudgedContent(blocks, runs, reason and reason.filled(tid=self.moment.transaction))
 
     # -- then and now -----------------------------------------------------------------------
@@ -131,13 +151,10 @@ class ContentCertainty:
 
     def _compare(self, table: InodeTable) -> _ThenAndNow:
         maps = self.then.map_table_silently(table)
-        rows, readable = self.moment.present.inode_rows(table.number)
-        now = parse_inodes(rows, table.number, self.then.superblock)
-        same = readable.copy()
-        for name in COMPARED_FIELDS:
-            equal = getattr(table, name) == getattr(now, name)
-            same &= equal if equal.ndim == 1 else equal.all(axis=1)
-        mapped = self.moment.present.map_table_silently(now).runs
+        present, same = self._compare_inodes(table, self.moment.present)
+        if self.now is not self.moment.present:  # a fast commit tells of a write into old blocks
+            same &= self._compare_inodes(table, self.now)[1]
+        mapped = self.moment.present.map_table_silently(present).runs
         same_map = _same_runs(maps.runs, mapped, len(table))
         is_settled = self._changed_before_close(table)
         return _ThenAndNow(
@@ -145,20 +162,67 @@ class ContentCertainty:
             row={number: row for row, number in enumerate(table.number.tolist())},
             maps=maps,
             bounds=row_bounds(maps.runs.owner, len(table)),
+            is_settled=is_settled,
             doubt=np.select([~same, ~same_map, ~is_settled], [1, 2, 3], 0),
         )
+
+    def _compare_inodes(self, table: InodeTable, fs: FileSystem) -> tuple[InodeTable, Bools]:
+        """(the inodes in `fs`, True where they are the same)."""
+        rows, readable = fs.inode_rows(table.number)
+        now = parse_inodes(rows, table.number, self.then.superblock)
+        same = readable.copy()
+        for name in COMPARED_FIELDS:
+            equal = getattr(table, name) == getattr(now, name)
+            same &= equal if equal.ndim == 1 else equal.all(axis=1)
+        return now, same
 
     def _changed_before_close(self, table: InodeTable) -> Bools:
         """True where the last change certainly came before the transaction began to close.
 
-        All changes did if the log has no newer transaction, not even a torn one.
+        All changes did if no transaction followed, not even a torn one or a fast commit: it is the
+        newest one, or the last one of its mount.
         """
-        if not (self.moment.log.headers.order > self.moment.order).any():
+        later, following = self.moment.log.headers.order, self.moment.order + 1
+        newer = self.moment.range.orders[self.moment.range.orders >= following]
+        is_last = not (later >= following).any() and self.now is self.moment.present
+        ends_mount = len(newer) and newer[0] > following and not (later == following).any()
+        if is_last or (ends_mount and Compat.FAST_COMMIT not in self.then.superblock.features):
             return np.ones(len(table), bool)
-        closed = self.moment.range.commit_time_before(self.moment.order)
+        closed = self._open_until
         fine = table.extra_isize >= NANOSECOND_TIMES
         coarse = table.ctime // NANOSECONDS < closed // NANOSECONDS
         return np.where(fine, table.ctime < closed, coarse)
+
+    @cached_property
+    def _open_until(self) -> int:
+        """A time (ns) at which the transaction was certainly still open.
+
+        The one before it was committed by then, or one of the inodes in it was changed then.
+        """
+        moment, superblock = self.moment, self.then.superblock
+        begun = moment.range.commit_time_before(moment.order)
+        committed = moment.range.commit_time(moment.order)
+        tags = moment.log.tags
+        copies = np.flatnonzero(tags.order == moment.order)
+        group, _ = find_in_tables(self.then, tags.block[copies], self.then.groups.inode_table)
+        copies = copies[group >= 0]
+        for start in range(0, len(copies), COPIES_AT_ONCE):
+            rows = moment.log.read_copies(copies[start : start + COPIES_AT_ONCE])
+            rows = rows.reshape(-1, superblock.inode_size)
+            ctime = parse_inodes(rows, np.zeros(len(rows), np.int64), superblock).ctime
+            begun = max(begun, int(ctime[ctime <= committed].max(initial=begun)))
+        return begun
+
+    # -- deleted later ----------------------------------------------------------------------
+
+    def _is_intact(self, inode: Inode, written: Runs) -> bool:
+        """Whether the file was deleted in this state, and these blocks are its intact content."""
+        content = self.intact_contents(inode)
+        if content is None or content.runs is None:
+            return False
+        used = -(-inode.size // self.then.superblock.block_size)
+        intact = content.runs.take(~content.runs.unwritten)
+        return np.array_equal(_blocks(written, used), _blocks(intact, used))
 
     # -- journaled content ------------------------------------------------------------------
 
@@ -179,6 +243,14 @@ class ContentCertainty:
         raw = self.moment.log.read_copies(copy)[0, start : start + superblock.inode_size]
         before = parse_inode(raw.tobytes(), inode.number, superblock)
         return all(getattr(inode, name) == getattr(before, name) for name in COMPARED_FIELDS)
+
+
+def _blocks(runs: Runs, used: int) -> Int64s:
+    """(n, 2) file block and block of each one below file block `used`."""
+    run, position = expand(runs.length)
+    rows = np.stack([runs.logical[run] + position, runs.physical[run] + position], axis=1)
+    found: Int64s = rows[rows[:, 0] < used]
+    return found
 
 
 def _mapped_files(table: InodeTable) -> InodeTable:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.as_of.blocks import AsOfMetadataBlocks, PointInTime, UnknownStateError, layout_blocks
-from ext4kit.as_of.content_certainty import ContentCertainty
+from ext4kit.as_of.content_certainty import ContentCertainty, IntactContents
 from ext4kit.as_of.range import as_of_range
 from ext4kit.errors import RequestError
 from ext4kit.filesystem import FileSystem
@@ -36,20 +36,21 @@ class AsOfFileSystem(FileSystem):
 
     Args:
         moment: the point in time.
-        problems: collects damage and unknown states.
+        now: the file system as it is now, its log replayed; its problems get unknown states too.
     """
 
-    def __init__(self, moment: PointInTime, problems: Problems) -> None:
+    def __init__(self, moment: PointInTime, now: FileSystem) -> None:
         blocks = AsOfMetadataBlocks(moment, layout_blocks(moment.present))
-        super().__init__(blocks, _superblock_as_of(moment, blocks), problems)
+        super().__init__(blocks, _superblock_as_of(moment, blocks), now.problems)
         self.moment = moment
+        self.now = now
         self.as_of = TransactionId(moment.transaction)
         self.as_of_time = moment.range.commit_time(moment.order)
         self.unreadable = f"is not known as of transaction {self.as_of}"
         self.journal_device = moment.present.journal_device
         self._known = blocks.is_known
-        self._vouching = ContentCertainty(moment, self)
-        _report_limits(moment, problems)
+        self._vouching = ContentCertainty(moment, self, now)
+        _report_limits(moment, now.problems)
 
     def fetch(self, blocks: Int64s) -> tuple[Bytes2D, Bools]:
         """(uint8 (n, block size), True where known (n,)); a block of unknown state is zeros."""
@@ -85,6 +86,10 @@ class AsOfFileSystem(FileSystem):
         if inode.is_inline or inode.kind != "file":
             return None
         return self._vouching.judge(inode).reason
+
+    def vouch_by(self, intact_contents: IntactContents) -> None:
+        """Vouch for contents of files deleted later too (`ContentCertainty.intact_contents`)."""
+        self._vouching.intact_contents = intact_contents
 
     def _lookup_child(self, number: int, name: bytes, path: bytes) -> int:
         try:
@@ -153,4 +158,4 @@ def file_system_as_of(now: FileSystem, transaction: int | Moment) -> AsOfFileSys
     if isinstance(now.blocks, ReplayedBlocks) and len(now.blocks.changed.blocks):
         present = now.with_blocks(now.blocks.before_fast_commits)
     moment = PointInTime(present, history, reach, order)
-    return AsOfFileSystem(moment, now.problems)
+    return AsOfFileSystem(moment, now)

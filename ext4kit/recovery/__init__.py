@@ -1,5 +1,6 @@
 """Recovery of deleted files: candidates, names, later owners, grades, records, output."""
 
+from ext4kit.recovery.as_of_proof import vouch_by_recovery
 from ext4kit.recovery.manifest import manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade, ReusedRange, TransactionTime
 from ext4kit.recovery.pipeline import find_deleted
@@ -20,4 +21,5 @@ __all__ = [
     "is_written",
     "manifest_record",
     "recover",
+    "vouch_by_recovery",
 ]

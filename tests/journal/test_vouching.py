@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ from ext4kit.as_of import AsOfFileSystem, UnknownStateError, file_system_as_of
 from ext4kit.as_of.content_certainty import _same_runs
 from ext4kit.errors import RequestError
 from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.content import Content
+from ext4kit.parsers.inode import Inode
 from tests.journal.debugfs_session import FIRST, NOW, SIZE, Session, content
 from tests.journal.kernel_log import opened
 
-RECENT = "as-of-recent-change"
+CHANGED, RECENT = "as-of-inode-changed", "as-of-recent-change"
 ONE = content("one", 3)
 
 
@@ -47,6 +50,60 @@ def test_a_last_change_has_to_lie_before_the_commit_in_front(
     made.finish()
     assert doubt(as_of(made, FIRST + 1), b"/file") == ("" if settled else RECENT)
     assert doubt(as_of(made, FIRST + 2), b"/file") == ""
+
+
+def test_a_later_change_of_another_inode_shows_that_the_transaction_was_open(
+    tmp_path: Path,
+) -> None:
+    """A time after the commit is none of the transaction: the clock was set back."""
+    for seconds, settled in ((9, True), (8, False), (7, False), (900, False)):
+        folder = tmp_path / str(seconds)
+        folder.mkdir()
+        made = Session(folder)
+        one = made.file("1", ONE)
+        made.step("mkdir dir")
+        later = f"sif dir ctime @{NOW + seconds}"
+        made.step(f"write {one} file", f"sif file ctime @{NOW + 8}", later)
+        made.step("mkdir other")
+        made.finish()
+        assert doubt(as_of(made, FIRST + 1), b"/file") == ("" if settled else RECENT)
+
+
+def test_in_the_last_transaction_of_a_mount_all_is_settled(tmp_path: Path) -> None:
+    for skipped in (0, 1):
+        folder = tmp_path / str(skipped)
+        folder.mkdir()
+        made = Session(folder)
+        one = made.file("1", ONE)
+        made.step(f"write {one} file", f"sif file ctime @{NOW + 900}", "mkdir dir")
+        made.newest += skipped  # an unmount passes over an id
+        made.step("mkdir other")
+        made.finish()
+        assert doubt(as_of(made, FIRST), b"/file") == ("" if skipped else RECENT)
+
+
+def _given(content: Content, _inode: Inode) -> Content:
+    return content
+
+
+def test_a_file_deleted_later_is_certain_by_its_own_blocks_alone(tmp_path: Path) -> None:
+    made = Session(tmp_path)
+    one = made.file("1", ONE)
+    made.step(f"write {one} file", "mkdir dir")
+    made.step("mkdir other")
+    (block, *_) = made.blocks("/file")
+    made.step("rm file", "mkdir another")  # with its inode
+    made.finish()
+    for first, count, code in (
+        (block, 3, ""), (block + 1, 3, CHANGED), (block, 2, CHANGED), (block, 4, ""),
+    ):  # fmt: skip
+        then = as_of(made, FIRST + 1)
+        kept = Content(then.blocks, 3 * SIZE, runs((0, 0, count, first, 0)))
+        then.vouch_by(partial(_given, kept))
+        assert doubt(then, b"/file") == code, (first - block, count)
+    recent = as_of(made, FIRST)  # a write right behind it leaves no record
+    recent.vouch_by(partial(_given, Content(recent.blocks, 3 * SIZE, runs((0, 0, 3, block, 0)))))
+    assert doubt(recent, b"/file") == CHANGED
 
 
 def test_in_the_newest_transaction_all_is_settled(tmp_path: Path) -> None:
