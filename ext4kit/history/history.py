@@ -415,6 +415,21 @@ class History:
         return np.searchsorted(self.states.instance, np.arange(self.instance_count))
 
     @cached_property
+    def linked_tids(self) -> tuple[Int64s, Int64s]:
+        """Per instance: tids of the first and the last copy in the log that has it with a link.
+
+        Without one, the first is TID_ON_DISK and the last TID_NONE.
+        """
+        states = self.states
+        tid, instance = states.tid, states.instance
+        logged = np.flatnonzero(states.is_linked & ~states.untagged & (tid < TID_PRE_FAST_COMMIT))
+        first = np.full(self.instance_count, TID_ON_DISK)
+        last = np.full(self.instance_count, TID_NONE)
+        np.minimum.at(first, instance[logged], tid[logged])
+        np.maximum.at(last, instance[logged], tid[logged])
+        return first, last
+
+    @cached_property
     def is_allocated(self) -> Bools:
         """True for each instance that the disk shows as allocated.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ext4kit.arrays.grouping import starts_group
+from ext4kit.arrays.grouping import expand, starts_group
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s
@@ -111,6 +111,8 @@ def _bind_removed(history: History, intervals: EntryIntervals) -> Removed:
     instance = _instance_at(history, found.inode, found.removed, np.zeros(len(found), bool))
     uncertain = _journal_gap_behind(history, found.inode, found.removed)
     instance[uncertain & ~_are_only_instances(history)[instance]] = NO_ROW
+    logged = intervals.take(np.flatnonzero(intervals.last_seen >= 0))
+    instance[_are_names_of_others(history, entries, instance, logged)] = NO_ROW
     # The removed entries of an earlier instance of the number look the same.
     numbers = states.table.number[history.by_inode]
     first = np.searchsorted(numbers, history.number[instance])
@@ -118,6 +120,34 @@ def _bind_removed(history: History, intervals: EntryIntervals) -> Removed:
     fits = _type_matches(history, found.file_type, instance)
     until = commit_times(history, entries.first)
     return bind_instances(history, entries, instance, was_reused, fits, until)
+
+
+def _are_names_of_others(
+    history: History, entries: Removed, instance: Int64s, logged: EntryIntervals
+) -> Bools:
+    """True where the name of a removed entry was another inode's while the instance had a link.
+
+    The removed entry stood there already. It is then one of an earlier instance, or an old name:
+    the blocks of a directory that was split keep old entries.
+
+    Args:
+        history: the states.
+        entries: the removed entries.
+        instance: instance of the number of each, NO_ROW for none.
+        logged: entries of the log.
+    """
+    order = np.argsort(logged.name_key)
+    low, high = SortedIndex(logged.name_key[order]).bounds(entries.found.name_key)
+    entry, position = expand(high - low)
+    other = order[low[entry] + position]
+    first, last = (tids[instance[entry]] for tids in history.linked_tids)
+    contradicts = (instance[entry] != NO_ROW) & (logged.inode[other] != entries.found.inode[entry])
+    contradicts &= logged.directory[other] == entries.found.directory[entry]
+    contradicts &= (logged.first_seen[other] <= last) & (logged.last_seen[other] >= first)
+    contradicts &= entries.first[entry] <= np.minimum(logged.last_seen[other], last)
+    found = np.zeros(len(entries), bool)
+    found[entry[contradicts]] = True
+    return found
 
 
 def _to_name_table(history: History, found: EntryIntervals, instance: Int64s) -> NameTable:
@@ -211,7 +241,7 @@ def _instance_at(history: History, numbers: Int64s, tids: Int64s, linked: Bools)
 
     Without a state at or before the tid, the first known state counts if its inode was created
     before that transaction committed. An untagged state counts only if the number has no other
-    instance.
+    instance, or if the logged state before it is of the same one.
     """
     history, states = history, history.states
     if not len(states):
@@ -223,9 +253,21 @@ def _instance_at(history: History, numbers: Int64s, tids: Int64s, linked: Bools)
     older = states.table.crtime[earliest] <= commit_times(history, tids, known_by=True)
     row = np.where((row < 0) & exists & older, earliest, row)
     instance = np.where(row >= 0, states.instance[row], NO_ROW)
-    instance[(row >= 0) & states.untagged[row] & ~_are_only_instances(history)[instance]] = -1
+    unsure = states.untagged & ~_continues_logged_instance(history)
+    instance[(row >= 0) & unsure[row] & ~_are_only_instances(history)[instance]] = -1
     freed = (states.table.links_count[row] == 0) & (states.tid[row] < tids + linked)
     return np.where((row >= 0) & freed & (tids != TID_BEFORE_LOG), NO_ROW, instance)
+
+
+def _continues_logged_instance(history: History) -> Bools:
+    """True for each state whose number had the same instance in the last logged state up to it."""
+    states, by_inode = history.states, history.by_inode
+    places = np.where(states.untagged[by_inode], NO_ROW, np.arange(len(by_inode)))
+    logged = by_inode[np.maximum.accumulate(places)]
+    result = np.zeros(len(states), bool)
+    known = np.maximum.accumulate(places) != NO_ROW
+    result[by_inode] = known & (states.instance[logged] == states.instance[by_inode])
+    return result
 
 
 def _journal_gap_behind(history: History, numbers: Int64s, tids: Int64s) -> Bools:

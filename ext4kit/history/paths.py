@@ -164,25 +164,10 @@ class PathHistory:
             return NO_ROW  # lost transactions may have given it another name
         if has_several:
             return row if names.valid_from[row] <= when < names.removed[row] else NO_ROW
-        if names.removed[row] <= min(when, int(self._linked_tids[1][directory])):
+        if names.removed[row] <= min(when, int(self.history.linked_tids[1][directory])):
             return NO_ROW  # it had another name after this one
         is_unknown = when == TID_BEFORE_LOG and self.history.gaps.restarted_at != NO_RESTART
         return row if is_unknown or names.valid_from[row] <= when else NO_ROW
-
-    @cached_property
-    def _linked_tids(self) -> tuple[Int64s, Int64s]:
-        """Per instance: tids of the first and the last copy in the log that has it with a link.
-
-        Without one, the first is TID_ON_DISK and the last TID_BEFORE_LOG.
-        """
-        states = self.history.states
-        tid, instance = states.tid, states.instance
-        logged = np.flatnonzero(states.is_linked & ~states.untagged & (tid < TID_PRE_FAST_COMMIT))
-        first = np.full(self.history.instance_count, TID_ON_DISK)
-        last = np.full(self.history.instance_count, TID_BEFORE_LOG)
-        np.minimum.at(first, instance[logged], tid[logged])
-        np.maximum.at(last, instance[logged], tid[logged])
-        return first, last
 
     def _own_place(self, directory: int, time: int) -> DirectoryPlace | None:
         """As `directory_place`, for a live directory or one with a path in the journal."""
@@ -236,7 +221,7 @@ class PathHistory:
             if stands != (self._inode_of(int(above[at])), past_names[at]):
                 result[row[at]] = max(int(result[row[at]]), int(until[at]))
         valid_from, states = names.valid_from[allocated], self.history.states
-        added = valid_from > self._linked_tids[0][names.instance[allocated]]
+        added = valid_from > self.history.linked_tids[0][names.instance[allocated]]
         state = self.history.rows_at(numbers[names.instance[allocated]], valid_from)
         own_entries = states.table.ctime[state] == states.table.mtime[state]
         added &= (names.last_absent[allocated] != TID_BEFORE_LOG) | ~own_entries

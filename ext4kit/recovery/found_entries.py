@@ -161,11 +161,13 @@ def _possible_instances(
     fits = (kind == 0) | (kind == instances.kind[instance])
     fits &= (instances.created[instance] <= end) & (instances.freed[instance] >= begin)
     fits &= (known | (replaced == _FOREVER))[entry]
-    excluded = _created_after_copy(history, instance, found.tid[entry])
-    excluded |= ended_by(history)[instance] < found.tid[entry]
+    tid = found.tid[entry]
+    may_be_later = _created_after_copy(history, instance, tid, -CLOCK_RESOLUTION)
+    excluded = may_be_later | (ended_by(history)[instance] < tid)
+    is_unknown = may_be_later & ~_created_after_copy(history, instance, tid, CLOCK_RESOLUTION)
     if history.gaps.restarted_at != NO_RESTART:  # then tids do not tell which one is meant
-        excluded |= np.isin(entry, entry[fits & excluded])
-    fits &= ~excluded
+        is_unknown = excluded
+    fits &= ~(excluded | np.isin(entry, entry[fits & is_unknown]))
     return entry[fits], instance[fits]
 
 
@@ -228,20 +230,21 @@ def directory_instances(history: History, found: FoundEntries) -> Rows:
     instance = instance_rows_of(history, found.directory, found.generation)
     other = is_former_directory(found, np.append(history.is_allocated, False)[instance])
     by_number = (instance >= 0) & (found.generation < 0)
-    other |= by_number & _created_after_copy(history, instance, found.tid)
+    other |= by_number & _created_after_copy(history, instance, found.tid, -CLOCK_RESOLUTION)
     return np.where(other, NO_ROW, instance)
 
 
-def _created_after_copy(history: History, instance: Int64s, order: Int64s) -> Bools:
-    """True where an instance may have been created after the transaction of the entry's copy.
+def _created_after_copy(history: History, instance: Int64s, order: Int64s, distance: int) -> Bools:
+    """True where an instance was created later than `distance` (ns) after the copy's commit time.
 
     A transaction is locked against changes before its commit time is set, from a coarse clock
-    (kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`).
+    (kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`). An instance with a state by then
+    was not created later.
     """
     states = history.states  # by instance, then by tid
     first = np.append(states.tid[starts_group(states.instance)], _FOREVER)
     begun = np.append(creation_times(history), 0)[instance]
-    return (first[instance] > order) & (begun > history.times_of(order) - CLOCK_RESOLUTION)
+    return (first[instance] > order) & (begun > history.times_of(order) + distance)
 
 
 def instance_rows_of(history: History, number: Int64s, generation: Int64s) -> Rows:

@@ -37,9 +37,10 @@ def row_at(when: int, *names: Named) -> int:
     paths = object.__new__(PathHistory)
     vars(paths).update(
         names=SimpleNamespace(table=table),
-        history=SimpleNamespace(gaps=gaps),
+        history=SimpleNamespace(
+            gaps=gaps, linked_tids=(one + int(TID_ON_DISK), one + int(TID_BEFORE_LOG))
+        ),
         _row_ends=np.array([len(names)]),
-        _linked_tids=(one + int(TID_ON_DISK), one + int(TID_BEFORE_LOG)),
     )
     return paths._deleted_directory_row(0, when)
 

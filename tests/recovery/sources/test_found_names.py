@@ -234,6 +234,20 @@ def test_an_entry_on_disk_may_name_an_instance_of_lost_transactions(
     assert instance.tolist() == ([] if lost and is_reused else [0])
 
 
+@pytest.mark.parametrize(("created", "named"), [(2500 * SECOND, []), (2600 * SECOND, [0])])
+def test_an_instance_created_in_the_tick_of_the_commit_may_be_the_one_of_the_copy(
+    created: int, named: list[int]
+) -> None:
+    history = _of_one_number(
+        state(life=0, order=2),
+        state(life=1, order=9, crtime=created),
+        state(life=1, order=10, crtime=created, links_count=0, whole=False, dtime=3000),
+    )
+    history.gaps = NO_BREAKS
+    instance, _ = assign_entries(history, replace(_entry(99, 1, 12), tid=np.array([7])))
+    assert instance.tolist() == named
+
+
 def _of_one_number(*states: State) -> Any:
     """A history of one inode number, 12, that is free now."""
     history: Any = past_of(*states)
