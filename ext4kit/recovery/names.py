@@ -224,10 +224,14 @@ class FoundEntryPaths:
     def _row_of_directory(self, directory: int) -> int | None:
         """Entry with the name of a directory; None where the last name in the journal differs."""
         row = self._row.get(directory)
+        if row is None:
+            return None
         last = int(self._paths.last_name_rows(np.array([directory]))[0])
-        if row is None or last == NO_ROW:
-            return row
-        return row if self._names[row] == self._paths.names.table.name[last] else None
+        return (
+            row
+            if last == NO_ROW or self._names[row] == self._paths.names.table.name[last]
+            else None
+        )
 
     def _deleted_together(self, row: int, instance: int) -> bool:
         """Whether the directory of an entry was deleted soon after the named file."""
