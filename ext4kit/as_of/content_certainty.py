@@ -185,7 +185,7 @@ class ContentCertainty:
         later, following = self.moment.log.headers.order, self.moment.order + 1
         newer = self.moment.range.orders[self.moment.range.orders >= following]
         is_last = not (later >= following).any() and self.now is self.moment.present
-        ends_mount = len(newer) and newer[0] > following and not (later == following).any()
+        ends_mount = len(newer) and newer[0] == following + 1 and not (later == following).any()
         if is_last or (ends_mount and Compat.FAST_COMMIT not in self.then.superblock.features):
             return np.ones(len(table), bool)
         closed = self._open_until
