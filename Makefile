@@ -18,7 +18,7 @@ RECIPES ?=
 
 .PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
 .PHONY: fuzz-coverage fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
-.PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan screenshots man
+.PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan bench-tasks screenshots man
 .PHONY: reference docs clean
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo "make bench-growth   time and memory with 10,000 to 5,000,000 files; docs/growth.md"
 	@echo "make bench-journal  audit a log of 1 GiB, beside a plain cat"
 	@echo "make bench-peers    what other tools bring back where the journal has nothing"
+	@echo "make bench-tasks    everyday tasks on a disk of 10 GiB and a Debian server; docs/tasks.md"
 	@echo "make bench-scan     read 4 GiB of freed space, beside a plain cat"
 
 $(STAMP): pyproject.toml
@@ -148,6 +149,15 @@ bench-journal: $(STAMP)
 
 bench-peers: $(STAMP)
 	$(BIN)/python -m benchmarks.peers
+
+bench-tasks: $(STAMP)
+	mkdir -p build/tasks
+	test -e build/tasks/disk.img || $(BIN)/python -m sample_images.kernels 7.2 -- \
+		$(BIN)/python -m benchmarks.tasks_image build/tasks/disk.img
+	test -e build/tasks/debian.img || $(BIN)/python -m sample_images.recipes build debian \
+		-o build/tasks
+	$(BIN)/python -m benchmarks.tasks --disk build/tasks/disk.img \
+		--debian build/tasks/debian.img --page docs/tasks.md
 
 bench-scan: $(STAMP)
 	$(BIN)/python -m benchmarks.scan
