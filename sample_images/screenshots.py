@@ -74,8 +74,10 @@ def take_print(page: Path, picture: Path) -> None:
         subprocess.run(command, capture_output=True, timeout=120, check=False)
         if not printed.exists():
             raise RuntimeError(f"{picture.name}: not made")
-        drawn = ["pdftoppm", "-png", "-r", "100", "-singlefile", printed, picture.with_suffix("")]
-        subprocess.run(drawn, check=True)
+        target = picture.with_suffix("")
+        subprocess.run(
+            ["pdftoppm", "-png", "-r", "100", "-singlefile", str(printed), str(target)], check=True
+        )
     print(f"{picture.name}: {picture.stat().st_size:,} bytes")
 
 
@@ -123,7 +125,7 @@ def main() -> int:
         take(charts, PICTURES / "report-charts.png", 1280, 1660, *DARK)
         take(charts, PICTURES / "report-narrow.png", 500, 1400)
         take_print(page, PICTURES / "report-print.png")
-        charts_only = ("Deleted", "What happened", "The disk")
+        charts_only: tuple[str, ...] = ("Deleted", "What happened", "The disk")
         shown = [("report-terminal-charts", 120, charts_only, 1600)]
         shown += [(f"report-terminal-{columns}", columns, (), 1150) for columns in TERMINAL_WIDTHS]
         for name, columns, sections, height in shown:
