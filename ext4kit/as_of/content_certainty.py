@@ -33,6 +33,7 @@ from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
 from ext4kit.journal.epochs import find_in_tables
+from ext4kit.journal.recovery_pass import UNMOUNT_STEP
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.inode import Inode, InodeTable, parse_inode, parse_inodes
 from ext4kit.reasons import Reason
@@ -185,7 +186,8 @@ class ContentCertainty:
         later, following = self.moment.log.headers.order, self.moment.order + 1
         newer = self.moment.range.orders[self.moment.range.orders >= following]
         is_last = not (later >= following).any() and self.now is self.moment.present
-        ends_mount = len(newer) and newer[0] == following + 1 and not (later == following).any()
+        ends_mount = len(newer) and newer[0] == self.moment.order + UNMOUNT_STEP
+        ends_mount &= not (later == following).any()
         if is_last or (ends_mount and Compat.FAST_COMMIT not in self.then.superblock.features):
             return np.ones(len(table), bool)
         closed = self._open_until

@@ -15,7 +15,7 @@ from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, live_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, output_option, shared, show
 from ext4kit.output.extraction import extract, extraction_lines, extraction_record
-from ext4kit.output.restoring import Parts
+from ext4kit.output.restoring import RestoredParts
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
 
@@ -41,7 +41,7 @@ def command(
     options: CommonOptions,
     targets: tuple[str, ...],
     out: Path,
-    parts: Parts,
+    parts: RestoredParts,
     chosen: SelectionOptions,
     custody: Custody,
 ) -> None:

@@ -14,7 +14,7 @@ from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
 from ext4kit.errors import RequestError
-from ext4kit.output.restoring import Parts
+from ext4kit.output.restoring import RestoredParts
 from ext4kit.recovery import recover
 from ext4kit.report.deleted import (
     deleted_records,
@@ -50,7 +50,7 @@ def command(
     chosen: SelectionOptions,
     out: Path | None,
     dry_run: bool,
-    parts: Parts,
+    parts: RestoredParts,
     search: Search,
     custody: Custody,
 ) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.values import named
-from ext4kit.output.restoring import ALL_PARTS, DEFAULT_PARTS, Part, Parts
+from ext4kit.output.restoring import ALL_PARTS, DEFAULT_PARTS, RestoredPart, RestoredParts
 
 _NONE, _ALL = "none", "all"
 
 
-def _parts(context: click.Context, option: click.Parameter, value: str | None) -> Parts:
+def _parts(context: click.Context, option: click.Parameter, value: str | None) -> RestoredParts:
     """The default and the words of the list; `none` takes the default away."""
     if value is None:
         return DEFAULT_PARTS
-    words = named(context, option, value, [*Part, _ALL, _NONE])
-    chosen = frozenset(Part(word) for word in words - {_ALL, _NONE})
+    words = named(context, option, value, [*RestoredPart, _ALL, _NONE])
+    chosen = frozenset(RestoredPart(word) for word in words - {_ALL, _NONE})
     chosen |= ALL_PARTS if _ALL in words else frozenset()
     return chosen if _NONE in words else chosen | DEFAULT_PARTS
 

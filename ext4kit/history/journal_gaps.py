@@ -16,9 +16,9 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.journal import BlockHistory, Log
+from ext4kit.journal.recovery_pass import UNMOUNT_STEP
 from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
-UNMOUNT_STEP = 3  # step between the tids before and after an unmount
 NO_RESTART = 1 << 62
 
 

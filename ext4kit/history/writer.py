@@ -26,8 +26,8 @@ from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
-from ext4kit.history.journal_gaps import UNMOUNT_STEP
 from ext4kit.journal import Log
+from ext4kit.journal.recovery_pass import UNMOUNT_STEP
 from ext4kit.parsers.directory import DIRENT, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.units import NANOSECONDS

@@ -20,6 +20,7 @@ from ext4kit.parsers.journal import (
     JournalSuperblock,
 )
 
+UNMOUNT_STEP = 3  # step between the tids before and after an unmount
 CHECKSUM_KINDS = {2: "md5", 3: "sha1", 4: "crc32c"}  # h_chksum_type beside crc32
 
 

@@ -27,7 +27,14 @@ from ext4kit.output import (
     interrupts_wait,
     output_limit,
 )
-from ext4kit.output.restoring import DEFAULT_PARTS, NOTHING, Attributes, Part, Parts, RestoredFacts
+from ext4kit.output.restoring import (
+    DEFAULT_PARTS,
+    NOTHING,
+    Attributes,
+    RestoredFacts,
+    RestoredPart,
+    RestoredParts,
+)
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Severity
 from ext4kit.reasons import Reason, coded, texts
@@ -79,7 +86,7 @@ def extract(
     evidence: tuple[Path, ...],
     progress: Callable[[int, int], None] | None = None,
     selection: Selection | None = None,
-    parts: Parts = DEFAULT_PARTS,
+    parts: RestoredParts = DEFAULT_PARTS,
 ) -> ExtractionResult:
     """Copy targets below `out/files` (by number: `out/unnamed`), with `out/manifest.jsonl`.
 
@@ -211,7 +218,7 @@ class _Extraction:
             self._folders.append(item)
             with suppress(UnwritableError):  # `_complete_folder` raises it again
                 self.output.make_folder(item.parts)
-        elif item.inode.kind == "symlink" and Part.LINKS in self.output.parts:
+        elif item.inode.kind == "symlink" and RestoredPart.LINKS in self.output.parts:
             self._links.append(item)
         else:
             self._put(item, self._write)
@@ -292,8 +299,8 @@ class _Extraction:
         chunks = self.fs.content(inode, item.runs).chunks()
         written = self.output.write(item.parts, chunks, mark, _attributes(self.fs, inode))
         if why:
-            written.outcome.miss(Part.LINKS, why)
-        elif inode.links_count > 1 and Part.LINKS in self.output.parts:
+            written.outcome.miss(RestoredPart.LINKS, why)
+        elif inode.links_count > 1 and RestoredPart.LINKS in self.output.parts:
             self._first[inode.number] = written
         return written
 

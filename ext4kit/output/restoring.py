@@ -26,7 +26,7 @@ _NOT_HERE = "this system has no such thing"
 _NOT_ASKED = "only with --restore privileges"
 
 
-class Part(StrEnum):
+class RestoredPart(StrEnum):
     """What `--restore` names."""
 
     MODE = "mode"
@@ -38,9 +38,9 @@ class Part(StrEnum):
     PRIVILEGES = "privileges"
 
 
-Parts = frozenset[Part]
-DEFAULT_PARTS: Parts = frozenset({Part.MODE, Part.TIMES})
-ALL_PARTS: Parts = frozenset(Part) - {Part.PRIVILEGES}
+RestoredParts = frozenset[RestoredPart]
+DEFAULT_PARTS: RestoredParts = frozenset({RestoredPart.MODE, RestoredPart.TIMES})
+ALL_PARTS: RestoredParts = frozenset(RestoredPart) - {RestoredPart.PRIVILEGES}
 
 
 class NotRestored(TypedDict):
@@ -53,7 +53,9 @@ class NotRestored(TypedDict):
 class RestoredFacts(TypedDict):
     """What a written file has of its inode."""
 
-    restored: Annotated[list[Part], "What it has beside its bytes, in the words of --restore."]
+    restored: Annotated[
+        list[RestoredPart], "What it has beside its bytes, in the words of --restore."
+    ]
     not_restored: Annotated[list[NotRestored], "What it should have and has not."]
 
 
@@ -61,7 +63,7 @@ class RestoredFacts(TypedDict):
 class Outcome:
     """What was restored of one file, and what was not."""
 
-    restored: list[Part] = field(default_factory=list)
+    restored: list[RestoredPart] = field(default_factory=list)
     missed: list[NotRestored] = field(default_factory=list)
 
     def miss(self, what: str, why: str) -> None:
@@ -94,7 +96,7 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WrittenEntry:
     """A file or folder of the output to restore by its descriptor, or a link by its path.
 
     Attributes:
@@ -112,7 +114,7 @@ class Target:
         return self.handle if self.handle is not None and call in _ON_HANDLES else self.path
 
 
-def restore(target: Target, inode: Attributes, parts: Parts) -> Outcome:
+def restore(target: WrittenEntry, inode: Attributes, parts: RestoredParts) -> Outcome:
     """Give a file what its inode had; what cannot be given is in the outcome.
 
     Args:
@@ -121,19 +123,19 @@ def restore(target: Target, inode: Attributes, parts: Parts) -> Outcome:
         parts: what of it is wanted.
     """
     outcome = Outcome()
-    values = _read_xattrs(inode, outcome) if Part.XATTRS in parts else {}
+    values = _read_xattrs(inode, outcome) if RestoredPart.XATTRS in parts else {}
     capability = {name: values.pop(name) for name in [CAPABILITY] if name in values}
     _set_xattrs(target, values, outcome)
-    if Part.OWNER in parts:
-        _try(outcome, Part.OWNER, lambda: _set_owner(target, inode.uid, inode.gid))
-    if Part.MODE in parts and not target.is_link:
+    if RestoredPart.OWNER in parts:
+        _try(outcome, RestoredPart.OWNER, lambda: _set_owner(target, inode.uid, inode.gid))
+    if RestoredPart.MODE in parts and not target.is_link:
         _restore_mode(target, inode.mode, parts, outcome)
-    if Part.PRIVILEGES in parts:
+    if RestoredPart.PRIVILEGES in parts:
         _set_xattrs(target, capability, outcome)
     elif capability:
         outcome.miss(CAPABILITY.decode(), _NOT_ASKED)
-    if Part.TIMES in parts:
-        _try(outcome, Part.TIMES, lambda: _set_times(target, (inode.atime, inode.mtime)))
+    if RestoredPart.TIMES in parts:
+        _try(outcome, RestoredPart.TIMES, lambda: _set_times(target, (inode.atime, inode.mtime)))
     return outcome
 
 
@@ -141,11 +143,11 @@ def _read_xattrs(inode: Attributes, outcome: Outcome) -> dict[bytes, bytes]:
     try:
         return dict(inode.xattrs())
     except Ext4kitError as error:
-        outcome.miss(Part.XATTRS, str(error))
+        outcome.miss(RestoredPart.XATTRS, str(error))
         return {}
 
 
-def _try(outcome: Outcome, part: Part, change: Callable[[], None]) -> None:
+def _try(outcome: Outcome, part: RestoredPart, change: Callable[[], None]) -> None:
     try:
         change()
     except OSError as error:
@@ -156,43 +158,43 @@ def _try(outcome: Outcome, part: Part, change: Callable[[], None]) -> None:
         outcome.restored.append(part)
 
 
-def _restore_mode(target: Target, mode: int, parts: Parts, outcome: Outcome) -> None:
+def _restore_mode(target: WrittenEntry, mode: int, parts: RestoredParts, outcome: Outcome) -> None:
     """Set the mode; setuid and setgid only where they are wanted and the owner is restored.
 
     A file would else run with the rights of the one who restores it.
     """
     bits, why = mode & MODE_BITS, ""
-    if Part.PRIVILEGES not in parts:
+    if RestoredPart.PRIVILEGES not in parts:
         why = _NOT_ASKED
-    elif Part.OWNER not in outcome.restored:
+    elif RestoredPart.OWNER not in outcome.restored:
         why = "the owner is not restored"
     wanted = bits & ~PRIVILEGE_BITS if why else bits
-    _try(outcome, Part.MODE, lambda: _set_mode(target, wanted))
+    _try(outcome, RestoredPart.MODE, lambda: _set_mode(target, wanted))
     if bits != wanted:
-        outcome.miss(Part.PRIVILEGES, why)
-    elif bits & PRIVILEGE_BITS and Part.MODE in outcome.restored:
-        outcome.restored.append(Part.PRIVILEGES)
+        outcome.miss(RestoredPart.PRIVILEGES, why)
+    elif bits & PRIVILEGE_BITS and RestoredPart.MODE in outcome.restored:
+        outcome.restored.append(RestoredPart.PRIVILEGES)
 
 
-def _set_mode(target: Target, bits: int) -> None:
+def _set_mode(target: WrittenEntry, bits: int) -> None:
     os.chmod(target.by(os.chmod), bits)  # noqa: PTH101 -- a path has no descriptor
 
 
-def _set_owner(target: Target, uid: int, gid: int) -> None:
+def _set_owner(target: WrittenEntry, uid: int, gid: int) -> None:
     if target.is_link:
         os.chown(target.path, uid, gid, follow_symlinks=False)
     else:
         os.chown(target.by(os.chown), uid, gid)
 
 
-def _set_times(target: Target, times: tuple[int, int]) -> None:
+def _set_times(target: WrittenEntry, times: tuple[int, int]) -> None:
     if target.is_link:
         os.utime(target.path, ns=times, follow_symlinks=False)
     else:
         os.utime(target.by(os.utime), ns=times)
 
 
-def _set_xattrs(target: Target, values: Mapping[bytes, bytes], outcome: Outcome) -> None:
+def _set_xattrs(target: WrittenEntry, values: Mapping[bytes, bytes], outcome: Outcome) -> None:
     """Set extended attributes; each that cannot be set is missed by its name."""
     before = len(outcome.missed)
     for name, value in values.items():
@@ -210,9 +212,9 @@ def _set_xattrs(target: Target, values: Mapping[bytes, bytes], outcome: Outcome)
         except (OSError, ValueError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else None
             outcome.miss(shown, why or str(error))
-    is_new = Part.XATTRS not in outcome.restored
+    is_new = RestoredPart.XATTRS not in outcome.restored
     if is_new and len(outcome.missed) - before < len(values):
-        outcome.restored.append(Part.XATTRS)
+        outcome.restored.append(RestoredPart.XATTRS)
 
 
 class Shortfall:
@@ -225,7 +227,7 @@ class Shortfall:
         """Count what one file lacks."""
         for each in outcome.missed:
             name = each["what"]
-            what = name if name in set(Part) else name.split(".")[0] + ".* attributes"
+            what = name if name in set(RestoredPart) else name.split(".")[0] + ".* attributes"
             self._counts[what, each["why"]] += 1
 
     def report(self, problems: Problems) -> None:
@@ -234,7 +236,7 @@ class Shortfall:
             if why == _NOT_ASKED:
                 continue
             files = f"{count:,} file" + "s" * (count != 1)
-            needs = what == Part.OWNER or what.startswith(("trusted", "security"))
+            needs = what == RestoredPart.OWNER or what.startswith(("trusted", "security"))
             hint = "; this needs root" if needs and not _is_root() else ""
             text = f"not restored for {files}: {why}{hint}; the manifest lists them"
             problems.add(what, text, Severity.WARNING)

@@ -19,10 +19,10 @@ from ext4kit.output.restoring import (
     DEFAULT_PARTS,
     Attributes,
     Outcome,
-    Part,
-    Parts,
+    RestoredPart,
+    RestoredParts,
     Shortfall,
-    Target,
+    WrittenEntry,
     restore,
 )
 from ext4kit.problems import Problems
@@ -90,7 +90,7 @@ class OutputDirectory:
     root: Path
     evidence: tuple[Path, ...] = ()
     limit: int = 1 << 62
-    parts: Parts = DEFAULT_PARTS
+    parts: RestoredParts = DEFAULT_PARTS
     _left: int = 0
     _hashed: int = 0
     _folders: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -136,13 +136,13 @@ class OutputDirectory:
         """
         if self._left <= 0:
             raise self._limit_reached()
-        mode = _PRIVATE if inode is not None and Part.MODE in self.parts else 0o666
+        mode = _PRIVATE if inode is not None and RestoredPart.MODE in self.parts else 0o666
         path, handle = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, mode))
         try:
             try:
                 with interrupts_heeded():
                     size, digest, lost = self._pour(handle, chunks)
-                outcome = self._restore(Target(self._at(path), handle), inode)
+                outcome = self._restore(WrittenEntry(self._at(path), handle), inode)
             finally:
                 os.close(handle)
             return Written(path, size, digest, lost, outcome)
@@ -175,13 +175,13 @@ class OutputDirectory:
         """
         below = self._folders[tuple(map(usable_name, parts))].rstrip("/")
         if not _HAS_HANDLES:
-            return self._restore(Target(self._at(below), None), inode)
+            return self._restore(WrittenEntry(self._at(below), None), inode)
         try:
             handle = os.open(self._at(below), _FOLDER)
         except OSError as error:
             raise _failure(below, error) from error
         try:
-            return self._restore(Target(self._at(below), handle), inode)
+            return self._restore(WrittenEntry(self._at(below), handle), inode)
         finally:
             os.close(handle)
 
@@ -198,8 +198,8 @@ class OutputDirectory:
             mark,
             lambda at: os.symlink(os.fsdecode(target), at),  # noqa: PTH211 -- as it is
         )
-        outcome = self._restore(Target(self._at(path), None, is_link=True), inode)
-        outcome.restored.append(Part.LINKS)
+        outcome = self._restore(WrittenEntry(self._at(path), None, is_link=True), inode)
+        outcome.restored.append(RestoredPart.LINKS)
         return Written(path, len(target), None, (), outcome)
 
     def make_hard_link(self, parts: Sequence[bytes], first: Written, mark: str) -> Written:
@@ -211,15 +211,15 @@ class OutputDirectory:
         source = self._at(first.path)
         path, _ = self._make(parts, mark, lambda at: os.link(source, at, follow_symlinks=_FOLLOWS))
         outcome = Outcome([*first.outcome.restored], [*first.outcome.missed])
-        if Part.LINKS not in outcome.restored:
-            outcome.restored.append(Part.LINKS)
+        if RestoredPart.LINKS not in outcome.restored:
+            outcome.restored.append(RestoredPart.LINKS)
         return Written(path, first.size, first.sha256, first.lost, outcome, first.path)
 
     def report(self, problems: Problems) -> None:
         """Report what was not restored, one line about each kind."""
         self._shortfall.report(problems)
 
-    def _restore(self, target: Target, inode: Attributes | None) -> Outcome:
+    def _restore(self, target: WrittenEntry, inode: Attributes | None) -> Outcome:
         outcome = Outcome() if inode is None else restore(target, inode, self.parts)
         self._shortfall.add(outcome)
         return outcome

@@ -19,7 +19,7 @@ from ext4kit.output import (
     interrupts_wait,
     output_limit,
 )
-from ext4kit.output.restoring import DEFAULT_PARTS, Attributes, Part, Parts
+from ext4kit.output.restoring import DEFAULT_PARTS, Attributes, RestoredPart, RestoredParts
 from ext4kit.reasons import WRITE_INTERRUPTED, Reason
 from ext4kit.recovery.manifest import final_grade, manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade
@@ -50,7 +50,7 @@ def recover(
     out: Path,
     progress: Callable[[int, int], None] | None = None,
     evidence: tuple[Path, ...] = (),
-    parts: Parts = DEFAULT_PARTS,
+    parts: RestoredParts = DEFAULT_PARTS,
 ) -> RecoveryResult:
     """Write deleted files below `out`, with a manifest record for each.
 
@@ -115,10 +115,12 @@ class _Recovery:
         if file.kind == "directory":
             path = self._path_of(file)
             self._folders.append((file, path))
-            if Part.FOLDERS in wanted:
+            if RestoredPart.FOLDERS in wanted:
                 with suppress(UnwritableError):  # `_complete` raises it again
                     self.output.make_folder(path)
-        elif file.kind == "symlink" and file.link_target is not None and Part.LINKS in wanted:
+        elif (
+            file.kind == "symlink" and file.link_target is not None and RestoredPart.LINKS in wanted
+        ):
             self._links.append((file, self._path_of(file)))
         elif is_written(file):
             self._put(file, self._path_of(file), self._write)
@@ -204,7 +206,7 @@ class _Recovery:
 
     def _with_further_names(self, file: DeletedFile, written: Written) -> Written:
         """Link to a file under the other names that it had when it was deleted."""
-        if not file.other_paths or Part.LINKS not in self.output.parts:
+        if not file.other_paths or RestoredPart.LINKS not in self.output.parts:
             return written
         further = []
         for path in file.other_paths:
@@ -212,11 +214,11 @@ class _Recovery:
             try:
                 link = self.output.make_hard_link(other, written, _disambiguator(file))
             except UnwritableError as error:
-                written.outcome.miss(Part.LINKS, error.reason.text)
+                written.outcome.miss(RestoredPart.LINKS, error.reason.text)
             else:
                 further.append(link.path)
         if further:
-            written.outcome.restored.append(Part.LINKS)
+            written.outcome.restored.append(RestoredPart.LINKS)
         return replace(written, further=tuple(further))
 
     def _make_link(self, file: DeletedFile, path: _Path) -> Written:
@@ -228,13 +230,13 @@ class _Recovery:
 
     def _complete(self, file: DeletedFile, path: _Path) -> Written | None:
         """Give a folder what its inode had; None where it was neither made nor to be made."""
-        attributes, is_wanted = _attributes(file), Part.FOLDERS in self.output.parts
+        attributes, is_wanted = _attributes(file), RestoredPart.FOLDERS in self.output.parts
         if attributes is None or not (is_wanted or self.output.has_folder(path)):
             return None
         made = self.output.make_folder(path)
         outcome = self.output.restore_folder(path, attributes)
         if is_wanted:
-            outcome.restored.append(Part.FOLDERS)
+            outcome.restored.append(RestoredPart.FOLDERS)
         return Written(made, 0, None, (), outcome)
 
 

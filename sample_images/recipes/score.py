@@ -171,7 +171,9 @@ def _score_state(result: Score, state: FileTruth, own: list[Output], digests: se
         result.missing.append(state)
     if state.path_in_log:
         result.paths += 1
-        right = any(one.path == state.path and one.file.startswith("files/") for one in same)
+        right = any(
+            one.path == state.path and one.file.startswith(("files/", "earlier/")) for one in same
+        )
         result.paths_right += right
         if not right:
             result.wrong_path.append(state)

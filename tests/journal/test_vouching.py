@@ -70,16 +70,16 @@ def test_a_later_change_of_another_inode_shows_that_the_transaction_was_open(
 
 
 def test_in_the_last_transaction_of_a_mount_all_is_settled(tmp_path: Path) -> None:
-    for skipped in (0, 1):
+    for skipped in (0, 2, 3):
         folder = tmp_path / str(skipped)
         folder.mkdir()
         made = Session(folder)
         one = made.file("1", ONE)
         made.step(f"write {one} file", f"sif file ctime @{NOW + 900}", "mkdir dir")
-        made.newest += skipped  # an unmount passes over an id
+        made.newest += skipped  # an unmount passes over two ids; the third one was lost
         made.step("mkdir other")
         made.finish()
-        assert doubt(as_of(made, FIRST), b"/file") == ("" if skipped else RECENT)
+        assert doubt(as_of(made, FIRST), b"/file") == ("" if skipped == 2 else RECENT)
 
 
 def _given(content: Content, _inode: Inode) -> Content:

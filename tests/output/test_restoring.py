@@ -13,11 +13,11 @@ import pytest
 
 from ext4kit.filesystem.content import Chunk
 from ext4kit.output import OutputDirectory, UnwritableError
-from ext4kit.output.restoring import ALL_PARTS, Attributes, Part, Parts
+from ext4kit.output.restoring import ALL_PARTS, Attributes, RestoredPart, RestoredParts
 from ext4kit.problems import Problems
 from tests.conftest import Cli
 
-EVERYTHING = ALL_PARTS | {Part.PRIVILEGES}
+EVERYTHING = ALL_PARTS | {RestoredPart.PRIVILEGES}
 CONTENT = b"evidence"
 
 
@@ -27,7 +27,7 @@ def attributes(mode: int = 0o100644, **xattrs: bytes) -> Attributes:
     return Attributes(mode, *owner, 1, 2, lambda: values)
 
 
-def output_of(folder: Path, parts: Parts = EVERYTHING) -> OutputDirectory:
+def output_of(folder: Path, parts: RestoredParts = EVERYTHING) -> OutputDirectory:
     return OutputDirectory(folder / "out", parts=parts)
 
 
@@ -84,7 +84,7 @@ def test_a_target_keeps_every_byte(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [0o4755, 0o2755, 0o6777, 0o7000])
 def test_privileges_come_with_their_word_and_the_owner_alone(bits: int, tmp_path: Path) -> None:
-    for number, parts in enumerate((ALL_PARTS, EVERYTHING - {Part.OWNER}, EVERYTHING)):
+    for number, parts in enumerate((ALL_PARTS, EVERYTHING - {RestoredPart.OWNER}, EVERYTHING)):
         (tmp_path / str(number)).mkdir()
         path = write(output_of(tmp_path / str(number), parts), b"x", inode=attributes(bits))
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -92,7 +92,7 @@ def test_privileges_come_with_their_word_and_the_owner_alone(bits: int, tmp_path
 
 
 def test_a_file_is_private_until_it_has_its_mode(tmp_path: Path) -> None:
-    output, seen = output_of(tmp_path, frozenset({Part.MODE})), []
+    output, seen = output_of(tmp_path, frozenset({RestoredPart.MODE})), []
 
     def chunks() -> list[Chunk]:
         seen.append(stat.S_IMODE((tmp_path / "out" / "x").stat().st_mode))
