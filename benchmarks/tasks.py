@@ -99,17 +99,18 @@ def measured_rows(image: Path, tasks: Sequence[Task], work: Path) -> Iterator[st
         clear = partial(shutil.rmtree, out, ignore_errors=True)
         result = compare([Job(command, said, prepare=clear)], RUNS)[0]
         print(f"{result.seconds:8.2f} s  {task.question}", flush=True)
-        yield _row(task, image.name, result, said.read_text(encoding="utf-8"))
+        text = said.read_text(encoding="utf-8").replace(str(out), "OUT")
+        yield _row(task, image.name, result, text)
 
 
 def _row(task: Task, image: str, result: Measured, said: str) -> str:
     shown = shlex.join(["ext4kit", task.words[0], image, *task.words[1:]]).replace("|", "\\|")
     lines = [line for line in said.splitlines() if line.strip()]
     counted = [line for line in lines if line[0].isdigit() and task.words[0] != "timeline"]
-    last = counted[-1] if counted else f"{len(lines):,} lines"
+    told = "; ".join(counted) or f"{len(lines):,} lines"
     code = f", exit code {result.code}" if result.code else ""
     figures = f"{result.seconds:.2f} | {result.peak / MEGABYTE:.0f}"
-    return f"| {task.question} | `{shown}` | {figures} | {last}{code} |"
+    return f"| {task.question} | `{shown}` | {figures} | {told}{code} |"
 
 
 def main() -> int:
