@@ -222,16 +222,18 @@ class FoundEntryPaths:
         return KnownName(name, path, partial_path, above.source, ground)
 
     def _row_of_directory(self, directory: int) -> int | None:
-        """Entry with the name of a directory; None where the last name in the journal differs."""
+        """Entry with the name of a directory; None where the journal has its last name.
+
+        A removed entry, or one of a freed block, has no time; it may only not differ.
+        """
         row = self._row.get(directory)
         if row is None:
             return None
         last = int(self._paths.last_name_rows(np.array([directory]))[0])
-        return (
-            row
-            if last == NO_ROW or self._names[row] == self._paths.names.table.name[last]
-            else None
-        )
+        if last == NO_ROW:
+            return row
+        names = self._paths.names.table
+        return row if names.last_seen[last] < 0 and names.name[last] == self._names[row] else None
 
     def _deleted_together(self, row: int, instance: int) -> bool:
         """Whether the directory of an entry was deleted soon after the named file."""

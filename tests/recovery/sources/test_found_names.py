@@ -13,6 +13,7 @@ import pytest
 
 from ext4kit.arrays.types import NO_ROW
 from ext4kit.history import History
+from ext4kit.history.entry_intervals import SLACK_ENTRY
 from ext4kit.history.journal_gaps import NO_RESTART, JournalGaps
 from ext4kit.history.paths import PathHistory
 from ext4kit.history.places import FOREVER, Ground
@@ -180,9 +181,17 @@ def test_an_entry_of_a_later_copy_means_no_instance_whose_number_was_used_again(
     assert ended_by(history).tolist() == [5, FOREVER, 7, FOREVER]
 
 
-@pytest.mark.parametrize(("in_journal", "row"), [(None, 4), (b"folder", 4), (b"moved", None)])
+@pytest.mark.parametrize(
+    ("in_journal", "seen", "row"),
+    [
+        (None, 0, 4),
+        (b"folder", SLACK_ENTRY, 4),
+        (b"moved", SLACK_ENTRY, None),
+        (b"folder", 7, None),
+    ],
+)
 def test_a_directory_is_not_called_what_it_was_before_its_last_name_in_the_journal(
-    in_journal: bytes | None, row: int | None
+    in_journal: bytes | None, seen: int, row: int | None
 ) -> None:
     last = np.array([NO_ROW if in_journal is None else 0])
     paths = object.__new__(FoundEntryPaths)
@@ -191,7 +200,7 @@ def test_a_directory_is_not_called_what_it_was_before_its_last_name_in_the_journ
         _names=[b""] * 4 + [b"folder"],
         _paths=SimpleNamespace(
             last_name_rows=lambda instances: last,
-            names=SimpleNamespace(table=SimpleNamespace(name=[in_journal])),
+            names=SimpleNamespace(table=SimpleNamespace(name=[in_journal], last_seen=[seen])),
         ),
     )
     assert paths._row_of_directory(9) == row
