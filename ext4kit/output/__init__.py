@@ -1,7 +1,7 @@
 """The only package that writes: files below one directory, their manifest, and nothing else."""
 
 from ext4kit.output.interrupts import interrupts_wait
-from ext4kit.output.manifest import MANIFEST, Manifest
+from ext4kit.output.manifest import MANIFEST, Manifest, interruption
 from ext4kit.output.rooted import (
     OutputDirectory,
     UnwritableError,
@@ -17,6 +17,7 @@ __all__ = [
     "UnwritableError",
     "Written",
     "hash_zeros",
+    "interruption",
     "interrupts_wait",
     "output_limit",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from ext4kit.output import (
     OutputDirectory,
     UnwritableError,
     Written,
+    interruption,
     interrupts_wait,
     output_limit,
 )
@@ -109,7 +110,7 @@ def extract(
     try:
         with Manifest(out) as manifest:
             extraction = _Extraction(fs, output, manifest, result)
-            with extraction.each_recorded():
+            with manifest.completed_by(extraction.waiting):
                 for target, number, wanted in walks:
                     count_before = extraction.taken
                     for item in _items(fs, target, number, wanted, progress):
@@ -237,17 +238,10 @@ class _Extraction:
             with interrupts_wait():
                 self._put(self._folders.pop(), self._complete_folder)
 
-    @contextmanager
-    def each_recorded(self) -> Iterator[None]:
-        """A context after which each item that was taken has a record, whatever ends it."""
-        try:
-            yield
-        except (OutputError, KeyboardInterrupt) as error:
-            reason = _interruption(error)
-            with interrupts_wait(), suppress(OSError):
-                for item in (*self._links, *self._folders):
-                    self.manifest.append(_record(self.fs, item, None, [reason]))
-            raise
+    def waiting(self, reason: Reason) -> Iterator[ExtractedFile]:
+        """Records of the items that wait to be made, with the reason why they are not."""
+        for item in (*self._links, *self._folders):
+            yield _record(self.fs, item, None, [reason])
 
     def _put(self, item: ExtractItem, make: _Make) -> None:
         """Make one item and its record. The record is written even if that fails."""
@@ -261,7 +255,7 @@ class _Extraction:
             found.append(reasons.CONTENT_UNREADABLE.filled(why=error))
         except (OutputError, KeyboardInterrupt) as error:
             self.manifest.release()
-            self.manifest.append(_record(fs, item, None, [_interruption(error)]))
+            self.manifest.append(_record(fs, item, None, [interruption(error)]))
             raise
         where = item.path.decode("utf-8", "backslashreplace")
         has_content = written is not None and item.inode.kind == "file"
@@ -328,14 +322,9 @@ class _Extraction:
         return Written(path, 0, None, (), outcome)
 
 
-def _interruption(error: BaseException) -> Reason:
-    return reasons.WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
-
-
 def _attributes(fs: FileSystem, inode: Inode) -> Attributes:
     """What an inode has beside its bytes."""
-    columns = inode.mode, inode.uid, inode.gid, inode.atime, inode.mtime
-    return Attributes(*columns, partial(fs.xattrs, inode))
+    return Attributes.of(inode, partial(fs.xattrs, inode))
 
 
 def _unknown_record(fs: FileSystem, item: ExtractItem) -> UnknownFile:

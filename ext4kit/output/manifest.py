@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ext4kit.errors import OutputError
 from ext4kit.fields import Record
 from ext4kit.output.interrupts import interrupts_wait
+from ext4kit.reasons import WRITE_INTERRUPTED, Reason
 from ext4kit.times import with_iso
 
 MANIFEST = "manifest.jsonl"
 RESERVE = 1 << 16  # bytes: several records with the longest paths
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
+def interruption(error: BaseException) -> Reason:
+    """The reason of a file whose writing an error or an interrupt ended."""
+    return WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
 
 
 class Manifest:
@@ -41,6 +50,21 @@ class Manifest:
         with interrupts_wait():
             self.release()
             self._stream.close()
+
+    @contextmanager
+    def completed_by(self, waiting: Callable[[Reason], Iterable[Record]]) -> Iterator[None]:
+        """A context after which each file that was taken has a record, whatever ends it.
+
+        Args:
+            waiting: records of the files that wait to be written, with the reason why they are not.
+        """
+        try:
+            yield
+        except (OutputError, KeyboardInterrupt) as error:
+            with interrupts_wait(), suppress(OSError):
+                for record in waiting(interruption(error)):
+                    self.append(record)
+            raise
 
     def release(self) -> None:
         """Release the space reserved for the last records."""

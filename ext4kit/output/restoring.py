@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Annotated, TypedDict
 
 from ext4kit.errors import Ext4kitError
+from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Problems, Severity
 
 PRIVILEGE_BITS = 0o6000  # setuid and setgid
@@ -93,6 +94,11 @@ class Attributes:
     atime: int
     mtime: int
     xattrs: Callable[[], Mapping[bytes, bytes]]
+
+    @classmethod
+    def of(cls, inode: Inode, xattrs: Callable[[], Mapping[bytes, bytes]]) -> Attributes:
+        """Those of an inode."""
+        return cls(inode.mode, inode.uid, inode.gid, inode.atime, inode.mtime, xattrs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,12 +16,13 @@ from ext4kit.output import (
     OutputDirectory,
     UnwritableError,
     Written,
+    interruption,
     interrupts_wait,
     output_limit,
 )
 from ext4kit.output.restoring import DEFAULT_PARTS, Attributes, RestoredPart, RestoredParts
-from ext4kit.reasons import WRITE_INTERRUPTED, Reason
-from ext4kit.recovery.manifest import final_grade, manifest_record
+from ext4kit.reasons import Reason
+from ext4kit.recovery.manifest import RecoveredFile, final_grade, manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade
 
 
@@ -70,7 +71,7 @@ def recover(
     try:
         with Manifest(out) as manifest:
             recovery = _Recovery(output, manifest, result)
-            with recovery.each_recorded():
+            with manifest.completed_by(recovery.waiting):
                 for done, file in enumerate(deleted):
                     if progress is not None and done % 64 == 0:
                         progress(done, len(deleted))
@@ -147,16 +148,10 @@ class _Recovery:
                 with interrupts_wait():
                     self._put(*waiting.pop(), make)
 
-    @contextmanager
-    def each_recorded(self) -> Iterator[None]:
-        """A context after which each file that was taken has a record, whatever ends it."""
-        try:
-            yield
-        except (OutputError, KeyboardInterrupt) as error:
-            with interrupts_wait(), suppress(OSError):
-                for file, _ in (*self._links, *self._folders):
-                    self.manifest.append(manifest_record(file, None, _interruption(error)))
-            raise
+    def waiting(self, reason: Reason) -> Iterator[RecoveredFile]:
+        """Records of the files that wait to be made, with the reason why they are not."""
+        for file, _ in (*self._links, *self._folders):
+            yield manifest_record(file, None, reason)
 
     def _put(self, file: DeletedFile, path: _Path, make: _Make) -> None:
         """Make one file and its record, which is written even if the file fails."""
@@ -171,7 +166,7 @@ class _Recovery:
         except (OutputError, KeyboardInterrupt) as error:
             self.manifest.release()
             if self.manifest.count == count_before:
-                reason = failure if written else _interruption(error)
+                reason = failure if written else interruption(error)
                 self.manifest.append(manifest_record(file, written, reason))
             raise
         self._count(file, written, failure)
@@ -240,10 +235,6 @@ class _Recovery:
         return Written(made, 0, None, (), outcome)
 
 
-def _interruption(error: BaseException) -> Reason:
-    return WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
-
-
 def is_written(file: DeletedFile) -> bool:
     """Whether `recover` writes a file; of others, only the record is written."""
     return file.content() is not None and file.grade is not Grade.OVERWRITTEN
@@ -270,7 +261,7 @@ def _attributes(file: DeletedFile) -> Attributes | None:
         found = file.xattrs()
         return {} if found is None else found.values
 
-    return Attributes(inode.mode, inode.uid, inode.gid, inode.atime, inode.mtime, xattrs)
+    return Attributes.of(inode, xattrs)
 
 
 def _disambiguator(file: DeletedFile) -> str:
