@@ -34,10 +34,7 @@ def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
     may not be that of the transaction: most file data is not journaled.
     """
     with opened(options) as session:
-        if options.as_of is not None:
-            from ext4kit.recovery import vouch_by_recovery
-
-            vouch_by_recovery(session.fs)
+        session.vouch_for_contents()
         for target in map(os.fsencode, targets):
             _write(session, target)
 

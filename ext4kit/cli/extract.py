@@ -63,10 +63,7 @@ def command(
     with opened(options, folder=out) as session:
         evidence = session.evidence_files
         names = [os.fsencode(one) for one in targets]
-        if options.as_of is not None:
-            from ext4kit.recovery import vouch_by_recovery
-
-            vouch_by_recovery(session.fs)
+        session.vouch_for_contents()
         with keeping(custody, session, out) as case:
             with progress(options.quiet, "extracting") as tell:
                 result = extract(session.fs, names, out, evidence, tell, chosen.selection, parts)

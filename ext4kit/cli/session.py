@@ -102,6 +102,13 @@ class Session:
         """All files that are read as evidence, including an external journal's image."""
         return _evidence_files(self.image, self.options)
 
+    def vouch_for_contents(self) -> None:
+        """With --as-of, contents are certain too that recovery grades intact."""
+        if self.options.as_of is not None:
+            from ext4kit.recovery import vouch_by_recovery
+
+            vouch_by_recovery(self.fs)
+
 
 def _negated(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
     return not value
