@@ -263,10 +263,10 @@ def _continues_logged_instance(history: History) -> Bools:
     """True for each state whose number had the same instance in the last logged state up to it."""
     states, by_inode = history.states, history.by_inode
     places = np.where(states.untagged[by_inode], NO_ROW, np.arange(len(by_inode)))
-    logged = by_inode[np.maximum.accumulate(places)]
+    last = np.maximum.accumulate(places)
     result = np.zeros(len(states), bool)
-    known = np.maximum.accumulate(places) != NO_ROW
-    result[by_inode] = known & (states.instance[logged] == states.instance[by_inode])
+    same = states.instance[by_inode[last]] == states.instance[by_inode]
+    result[by_inode] = (last != NO_ROW) & same
     return result
 
 

@@ -119,11 +119,11 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
     Returns:
         (instance, row of `found`) columns, one row per named instance.
     """
-    instances = InodeInstances.of(history)
-    entry, instance = _possible_instances(history, found, instances)
+    instances, ended = InodeInstances.of(history), ended_by(history)
+    entry, instance = _possible_instances(history, found, instances, ended)
     count = np.bincount(entry, minlength=len(found))
     sole = (count[entry] == 1) & ~history.is_allocated[instance]
-    sole &= (found.tid[entry] >= 0) | ~_number_used_unrecorded(history)[instance]
+    sole &= (found.tid[entry] >= 0) | ~_number_used_unrecorded(history, ended)[instance]
     entry, instance = entry[sole], instance[sole]
     latest = np.where(found.tid < 0, _FOREVER, found.tid)[entry]  # the disk is the latest copy
     order = np.lexsort((-latest, instance))
@@ -142,7 +142,7 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
 
 
 def _possible_instances(
-    history: History, found: FoundEntries, instances: InodeInstances
+    history: History, found: FoundEntries, instances: InodeInstances, ended: Int64s
 ) -> tuple[Rows, Rows]:
     """(entry, instance) of all instances that an entry can mean.
 
@@ -163,7 +163,7 @@ def _possible_instances(
     fits &= (known | (replaced == _FOREVER))[entry]
     tid = found.tid[entry]
     may_be_later = _created_after_copy(history, instance, tid, -CLOCK_RESOLUTION)
-    excluded = may_be_later | (ended_by(history)[instance] < tid)
+    excluded = may_be_later | (ended[instance] < tid)
     is_unknown = may_be_later & ~_created_after_copy(history, instance, tid, CLOCK_RESOLUTION)
     if history.gaps.restarted_at != NO_RESTART:  # then tids do not tell which one is meant
         is_unknown = excluded
@@ -184,12 +184,12 @@ def ended_by(history: History) -> Int64s:
     return ended_by
 
 
-def _number_used_unrecorded(history: History) -> Bools:
+def _number_used_unrecorded(history: History, ended: Int64s) -> Bools:
     """Per instance: an unknown instance may have had its number between it and the last known one.
 
     Transactions after its end are missing, and the number was used again.
     """
-    number, ended = history.number, ended_by(history)
+    number = history.number
     reused = np.append(number[1:] == number[:-1], False)
     used = np.flatnonzero(reused & (ended < _FOREVER))
     result = np.zeros(len(number), bool)
@@ -244,7 +244,7 @@ def _created_after_copy(history: History, instance: Int64s, order: Int64s, dista
     states = history.states  # by instance, then by tid
     first = np.append(states.tid[starts_group(states.instance)], _FOREVER)
     begun = np.append(creation_times(history), 0)[instance]
-    return (first[instance] > order) & (begun > history.times_of(order) + distance)
+    return (first[instance] > order) & (begun - distance > history.times_of(order))
 
 
 def instance_rows_of(history: History, number: Int64s, generation: Int64s) -> Rows:

@@ -208,6 +208,7 @@ def deleted_records(
 ) -> Iterator[DeletedRecord | RemovedNameRecord | DeletedSummary]:
     """Records of the files, on request of the removed names, and of the counts."""
     yield from map(deleted_record, deleted)
+    grades = grade_counts(deleted)
     left = deleted.removed_names()
     for one in left if names and left else ():
         yield {
@@ -222,8 +223,8 @@ def deleted_records(
         }
     yield {
         "record": "summary",
-        "deleted": sum(grade_counts(deleted).values()),
-        "grades": grade_counts(deleted),
+        "deleted": sum(grades.values()),
+        "grades": grades,
         "earlier": earlier_count(deleted),
         "removed_names": None if left is None else len(left),
     }
