@@ -9,14 +9,12 @@ from __future__ import annotations
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.growth_image import create
 from sample_images.recipes.contents import noise
 from sample_images.recipes.documents import document
-from sample_images.recipes.machine import move_clock, owns_clock, run, sync
+from sample_images.recipes.machine import mounted, move_clock, owns_clock, run, sync
 
 FILES = 400_000
 MEBIBYTE = 1 << 20
@@ -45,10 +43,10 @@ def build(disk: Path) -> None:
     for (at, size), label in ((BOOT, "boot"), (DATA, "data")):
         options = ("-t", "ext4", "-b", "4096", "-L", label, "-E", f"offset={at},nodiscard")
         run("mke2fs", "-q", "-F", *options, disk, str(size // 4096))
-    with _mounted(disk, *BOOT) as root:
+    with mounted(disk, "rw", *BOOT) as root:
         (root / "vmlinuz").write_bytes(noise("vmlinuz", 8 * MEBIBYTE))
         (root / "old.conf").write_text("quiet\n")
-    with _mounted(disk, *DATA) as root:
+    with mounted(disk, "rw", *DATA) as root:
         create(root, FILES)
         _make_home(root / "home/me")
         sync(root)
@@ -60,7 +58,7 @@ def build(disk: Path) -> None:
         (root / "home/me/project/notes.txt").unlink()
         sync(root)
         move_clock(HOUR / 2)
-    with _mounted(disk, *BOOT) as root:
+    with mounted(disk, "rw", *BOOT) as root:
         (root / "old.conf").unlink()
 
 
@@ -84,20 +82,6 @@ def _picture(number: int) -> bytes:
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
         for kind, data in chunks
     )
-
-
-@contextmanager
-def _mounted(disk: Path, at: int, size: int) -> Iterator[Path]:
-    root = disk.with_name(f"{disk.name}.mounted")
-    root.mkdir()
-    try:
-        run("mount", "-t", "ext4", "-o", f"loop,offset={at},sizelimit={size}", disk, root)
-        try:
-            yield root
-        finally:
-            run("umount", root)
-    finally:
-        root.rmdir()
 
 
 if __name__ == "__main__":

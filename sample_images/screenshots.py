@@ -45,17 +45,24 @@ def take(page: Path, picture: Path, width: int, height: int, *settings: str) -> 
     Raises:
         RuntimeError: there is no browser, or it made none.
     """
-    picture.unlink(missing_ok=True)
+    _browse(
+        page, picture, "--hide-scrollbars", "--virtual-time-budget=2000", *settings,
+        f"--window-size={width},{height}", f"--screenshot={picture}",
+    )  # fmt: skip
+    print(f"{picture.name}: {picture.stat().st_size:,} bytes")
+
+
+def _browse(page: Path, made: Path, *words: str) -> None:
+    """Let the browser make a file of a page."""
+    made.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as profile:
         command = [
-            browser(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-            f"--user-data-dir={profile}", "--virtual-time-budget=2000", *settings,
-            f"--window-size={width},{height}", f"--screenshot={picture}", page.as_uri(),
+            browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}",
+            *words, page.as_uri(),
         ]  # fmt: skip
         subprocess.run(command, capture_output=True, timeout=120, check=False)
-    if not picture.exists():
-        raise RuntimeError(f"{picture.name}: not made")
-    print(f"{picture.name}: {picture.stat().st_size:,} bytes")
+    if not made.exists():
+        raise RuntimeError(f"{made.name}: not made")
 
 
 def take_print(page: Path, picture: Path) -> None:
@@ -67,13 +74,7 @@ def take_print(page: Path, picture: Path) -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         printed = Path(folder) / "page.pdf"
-        command = [
-            browser(), "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer",
-            f"--user-data-dir={folder}", f"--print-to-pdf={printed}", page.as_uri(),
-        ]  # fmt: skip
-        subprocess.run(command, capture_output=True, timeout=120, check=False)
-        if not printed.exists():
-            raise RuntimeError(f"{picture.name}: not made")
+        _browse(page, printed, "--no-pdf-header-footer", f"--print-to-pdf={printed}")
         target = picture.with_suffix("")
         subprocess.run(
             ["pdftoppm", "-png", "-r", "100", "-singlefile", str(printed), str(target)], check=True

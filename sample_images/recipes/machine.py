@@ -86,9 +86,16 @@ def make_file_system(image: Path, size: int, options: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def loop_device(image: Path) -> Iterator[Path]:
-    """The image as a block device, for as long as the context lasts."""
-    device = Path(run("losetup", "--find", "--show", image).decode().strip())
+def loop_device(image: Path, at: int = 0, size: int = 0) -> Iterator[Path]:
+    """The image as a block device, for as long as the context lasts.
+
+    Args:
+        image: the image.
+        at: its first byte on the device.
+        size: bytes of the device; 0 for all up to the end.
+    """
+    part = ("--offset", str(at), "--sizelimit", str(size))
+    device = Path(run("losetup", "--find", "--show", *part, image).decode().strip())
     try:
         yield device
     finally:
@@ -106,12 +113,12 @@ def unmount(where: Path) -> None:
 
 
 @contextmanager
-def mounted(image: Path, options: str) -> Iterator[Path]:
-    """An image's file system, for the time of the context."""
+def mounted(image: Path, options: str, at: int = 0, size: int = 0) -> Iterator[Path]:
+    """An image's file system, for the time of the context; a part as for `loop_device`."""
     root = image.with_name(f"{image.name}.mounted")
     root.mkdir()
     try:
-        with loop_device(image) as device:
+        with loop_device(image, at, size) as device:
             mount(device, root, options)
             try:
                 yield root
