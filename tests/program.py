@@ -59,7 +59,7 @@ def run_program(
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told:
         out = said if stdout is None else stdout
         process = start_program(words, out.fileno(), told.fileno(), cwd, environment)
-        code = _wait(process, words, timeout)
+        code = wait_for_program(process, words, timeout)
         return subprocess.CompletedProcess(words, code, _all(said), _all(told))
 
 
@@ -131,8 +131,12 @@ def _main() -> int:
     return 0
 
 
-def _wait(process: int, words: Sequence[bytes], timeout: float) -> int:
-    """The exit code of the fork, minus the signal's number where one ended it."""
+def wait_for_program(process: int, words: Sequence[bytes], timeout: float) -> int:
+    """The exit code of the fork, minus the signal's number where one ended it.
+
+    Raises:
+        subprocess.TimeoutExpired: as for `run_program`.
+    """
     until = time.monotonic() + timeout
     pause = 0.001
     while time.monotonic() < until:

@@ -21,7 +21,7 @@ from rich.cells import cell_len
 
 from sample_images import unpack
 from tests.cli.conftest import ROOT, Run
-from tests.program import start_program
+from tests.program import start_program, wait_for_program
 
 COMMANDS = (
     ("volumes", "IMAGE"),
@@ -73,7 +73,7 @@ def on_terminal(arguments: list[str], folder: str = ".", **variables: str) -> by
     os.close(theirs)
     said = b"".join(_all(ours, time.monotonic() + 120))
     os.close(ours)
-    os.waitpid(process, 0)
+    wait_for_program(process, words, 10)
     return said
 
 
