@@ -74,7 +74,7 @@ def debian_tasks(made: datetime) -> list[Task]:
     """Those of the Debian sample, finished at that time."""
     hours_ago, later = _text(made - 2 * HOUR), _text(made + timedelta(minutes=1))
     return [
-        Task("One file by its path", ("recover", "/root/.bash_history", "-o", "OUT")),
+        Task("One file by its path", ("recover", "/tmp/loot.tar.gz", "-o", "OUT")),
         Task("Everything deleted in the last two hours", ("deleted", "--deleted-since", hours_ago)),
         Task("All archives", ("recover", "--kind", "archives", "-o", "OUT")),
         Task("A folder as of an earlier time",
