@@ -291,7 +291,8 @@ def parse_slack_entries(
 
     Linux before 5.13, and e2fsprogs, extend the entry before a deleted one over it. They clear
     only the inode number of the first entry of a block. Without the filetype feature the type
-    byte is 0.
+    byte is 0. An entry that shares bytes with another one is left out: the later of the two has
+    overwritten a part of the number or the name of the other.
 
     Args:
         blocks: uint8 (n, block size).
@@ -317,7 +318,21 @@ def parse_slack_entries(
     fits = (step >= 12) & (step % 4 == 0) & (offset + step <= size) & (length + 8 <= step)
     fits &= (length > 0) & ((kind >= 1) & (kind <= 7) if has_file_type else kind == 0)
     table = table.take(fits)
-    return table.take(are_names(blocks, table))
+    table = table.take(are_names(blocks, table))
+    return table.take(~_share_bytes(table, entries, size))
+
+
+def _share_bytes(slack: EntryTable, in_use: EntryTable, size: int) -> Bools:
+    """True where the header and name of a slack entry share bytes with those of another entry."""
+    both = EntryTable.concat([slack, in_use])
+    start = both.block * size + both.offset
+    order = np.argsort(start, kind="stable")
+    start = start[order]
+    end = start + DIRENT.size + both.name_length[order]
+    shared = np.zeros(len(both), bool)
+    shared[order[1:][start[1:] < np.maximum.accumulate(end)[:-1]]] = True
+    shared[order[:-1][end[:-1] > start[1:]]] = True
+    return shared[: len(slack)]
 
 
 def are_names(blocks: Bytes2D, table: EntryTable) -> Bools:
