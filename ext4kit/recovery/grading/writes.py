@@ -177,9 +177,16 @@ class WriteHistory:
 
     @cached_property
     def _freed(self) -> Rows:
+        """Row of the instance's first freed state, for it and those after it, else -1."""
+        return self._first_row(self.history.is_freed)
+
+    @cached_property
+    def _unlinked(self) -> Rows:
         """Row of the instance's first state without links, for it and those after it, else -1."""
-        freed = self.states.table.links_count == 0
-        return self._last_marked_row(freed & ~(self.has_predecessor & np.roll(freed, 1)))
+        return self._first_row(self.states.table.links_count == 0)
+
+    def _first_row(self, lasting: Bools) -> Rows:
+        return self._last_marked_row(lasting & ~(self.has_predecessor & np.roll(lasting, 1)))
 
     @cached_property
     def last_write_row(self) -> Rows:
@@ -264,7 +271,8 @@ class WriteHistory:
     def may_not_be_flushed(self, rows: Int64s, changed: Int64s) -> Bools:
         """States (bool) that went before their last change was sure to be on the disk.
 
-        An unmount brings everything there, a power cut stops it.
+        An unmount of a file with a name brings everything there. A power cut stops it, also of a
+        file that is open and unlinked.
 
         Args:
             rows: the states.
@@ -273,18 +281,18 @@ class WriteHistory:
         states, breaks = self.states, self.history.gaps
         ended, following = self._state_end_time[rows], self.history.next_tid[rows]
         following = np.where(following == TID_NONE, TID_ON_DISK, following)
-        freed = self._freed[rows]
-        dated = (freed >= 0) & self.history.is_freed[freed]
-        ended = np.where(dated, (states.table.dtime[freed] + 1) * NANOSECONDS, ended)
+        freed, unlinked = self._freed[rows], self._unlinked[rows]
+        ended = np.where(freed >= 0, (states.table.dtime[freed] + 1) * NANOSECONDS, ended)
         following = np.where(freed >= 0, states.tid[freed], following)
+        named_until = np.where(unlinked >= 0, states.tid[unlinked], following)
         if len(breaks.tid_before):
             place = breaks.first_gap_after(states.tid[changed])
             known = place < len(breaks.tid_before)
             place = np.minimum(place, len(breaks.tid_before) - 1)
-            known &= breaks.tid_after[place] <= following
-            cut = known & ~breaks.unmounted[place]
+            clean, after = known & breaks.unmounted[place], breaks.tid_after[place]
+            cut = known & ~clean & (after <= following)
             ended = np.where(cut, np.minimum(ended, breaks.commit_time[place]), ended)
-            changed = np.where(known & breaks.unmounted[place], NO_ROW, changed)
+            changed = np.where(clean & (after <= named_until), NO_ROW, changed)
         return (changed >= 0) & (ended - states.table.ctime[changed] < WRITEBACK_LIMIT)
 
 

@@ -32,6 +32,7 @@ from tests.recovery.made_history import (
 SECOND = NANOSECONDS
 FINE_TIMES, DATED = 16, 24  # i_extra_isize with i_atime_extra, with i_crtime_extra
 A_MOMENT = SECOND // 20
+LATE = MADE + 100_000 * SECOND
 
 
 def second_of(first: State, **changes: Any) -> WriteHistory:
@@ -413,9 +414,9 @@ def test_without_a_log_the_deletion_time_alone_tells() -> None:
         assert writes.may_not_be_flushed(np.array([0]), np.array([0])).tolist() == [expected]
 
 
-def breaks(after: int, time: int, clean: bool) -> JournalGaps:
-    """One break, behind transaction 5."""
-    columns: Any = (np.array([one]) for one in (5, after, time, clean, False))
+def breaks(after: int, time: int, clean: bool, before: int = 5) -> JournalGaps:
+    """One break, between two transactions."""
+    columns: Any = (np.array([one]) for one in (before, after, time, clean, False))
     return JournalGaps(*columns)
 
 
@@ -522,6 +523,22 @@ def test_an_unmount_before_a_file_was_unlinked_brought_its_bytes_to_the_disk() -
             commits=((5, MADE), (9, MADE + SECOND), (12, MADE + 2 * SECOND)),
         )
         assert unflushed(history, 1, 0) == [soon]
+
+
+def test_a_power_cut_also_stops_the_bytes_of_an_open_file_without_a_name() -> None:
+    """The next mount frees it, days later: its bytes had a second."""
+    orphan = state(order=7, links_count=0, version=2)
+    freed = state(order=13, links_count=0, version=2, dtime=LATE // SECOND)
+    for time, soon in ((MADE + SECOND, True), (MADE + MINUTE, False)):
+        history = past_of(
+            state(),
+            orphan,
+            freed,
+            following=[7, 13, int(TID_ON_DISK)],
+            breaks=breaks(9, time, clean=False, before=7),
+            commits=((5, MADE), (7, MADE), (13, LATE)),
+        )
+        assert [unflushed(history, row, 0) for row in (1, 2)] == [[soon], [soon]]
 
 
 def test_where_a_transaction_has_no_commit_time_the_end_of_the_log_is_the_latest_moment() -> None:
