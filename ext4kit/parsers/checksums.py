@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 
-import crc32c as hardware
+import google_crc32c as hardware
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt32s
@@ -26,7 +26,7 @@ def crc32c(seed: int, data: Buffer) -> int:
     Source: kernel lib/crc32, `crc32c_le`. The file system seed is
     `crc32c(0xFFFFFFFF, uuid)` or `s_checksum_seed`.
     """
-    return int(hardware.crc32c(data, seed ^ ONES)) ^ ONES
+    return int(hardware.extend(seed ^ ONES, _readable(data))) ^ ONES
 
 
 def crc32c_each(seeds: Int64s, rows: Bytes2D | Iterable[Buffer]) -> Int64s:
@@ -39,8 +39,13 @@ def crc32c_each(seeds: Int64s, rows: Bytes2D | Iterable[Buffer]) -> Int64s:
         seeds: one per record.
         rows: n contiguous records.
     """
-    registers = map(hardware.crc32c, rows, (seeds ^ ONES).tolist())
+    registers = map(hardware.extend, (seeds ^ ONES).tolist(), map(_readable, rows))
     return np.fromiter(registers, np.int64, len(seeds)) ^ ONES
+
+
+def _readable(data: Buffer) -> Buffer:
+    """The data as the library takes them: no memoryview, nothing writable but an array."""
+    return data if isinstance(data, bytes | np.ndarray) else bytes(data)
 
 
 def crc32c_fits(

@@ -53,7 +53,9 @@ def shown_lines(names: list[bytes]) -> str:
 
 def are_plain(lines: bytes) -> bool:
     """Whether lines need neither an escape nor quotation marks."""
-    return is_plain_ascii(lines) and not _UNCLEAR_LINES.search(lines)
+    if not is_plain_ascii(lines):
+        return False
+    return (b" " not in lines and b'"' not in lines) or not _UNCLEAR_LINES.search(lines)
 
 
 def printable_text(text: str) -> str:
