@@ -87,7 +87,7 @@ class FileFacts(fields.InodeFacts):
     extents: Annotated[list[tuple[int, int, int]], "Its blocks as [file block, block, blocks]."]
     first_block: Annotated[int | None, "Of content that was found without a map in an inode."]
     fragment: Annotated[bool, "Content that is likely a piece of a file."]
-    mime: Mime | None
+    mime: Annotated[str | None, "Type of content without a map; `export` has it for all files."]
     encoding: str | None
     sources: Annotated[Sources, ("required", ()), "What gave inode, map and name."]
     xattrs: list[fields.Xattr]
