@@ -17,9 +17,10 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import History
-from ext4kit.history.first_instances import creation_times
+from ext4kit.history.first_instances import creation_times, is_first_instance
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.history.journal_gaps import NO_RESTART
+from ext4kit.history.removed import SAME_DELETION_WINDOW
 from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
 from ext4kit.parsers.directory import MODES, Names, parse_entries
 from ext4kit.unallocated.metadata import DIRECTORY, MetadataBlocks, read_metadata_blocks
@@ -114,7 +115,8 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
 
     An entry belongs to an instance of its inode number if the type matches and the directory and
     the instance existed at the same time. Ambiguous entries and instances get no name. A block on
-    disk has no time: what it names may be an instance that only lost transactions recorded.
+    disk has no time: what it names may be an instance that only lost transactions recorded, or an
+    unknown earlier one, unless directory and instance were deleted together.
 
     Returns:
         (instance, row of `found`) columns, one row per named instance.
@@ -123,7 +125,11 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
     entry, instance = _possible_instances(history, found, instances, ended)
     count = np.bincount(entry, minlength=len(found))
     sole = (count[entry] == 1) & ~history.is_allocated[instance]
-    sole &= (found.tid[entry] >= 0) | ~_number_used_unrecorded(history, ended)[instance]
+    only = ~_number_used_unrecorded(history, ended)[instance]
+    only &= is_first_instance(history, instance) | _deleted_together(
+        instances, directory_instances(history, found)[entry], instance
+    )
+    sole &= (found.tid[entry] >= 0) | only
     entry, instance = entry[sole], instance[sole]
     latest = np.where(found.tid < 0, _FOREVER, found.tid)[entry]  # the disk is the latest copy
     order = np.lexsort((-latest, instance))
@@ -182,6 +188,14 @@ def ended_by(history: History) -> Int64s:
     rows = np.flatnonzero(~states.untagged & (states.table.links_count == 0))
     np.minimum.at(ended_by, states.instance[rows], states.tid[rows])
     return ended_by
+
+
+def _deleted_together(instances: InodeInstances, directory: Rows, instance: Rows) -> Bools:
+    """True where the directory of an entry and an instance were freed within a short time."""
+    freed = np.append(instances.freed, _FOREVER)
+    together = np.abs(freed[directory] - freed[instance]) < SAME_DELETION_WINDOW
+    result: Bools = together & (freed[directory] < _FOREVER) & (directory != NO_ROW)
+    return result
 
 
 def _number_used_unrecorded(history: History, ended: Int64s) -> Bools:

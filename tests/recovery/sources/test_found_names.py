@@ -257,9 +257,31 @@ def test_an_instance_created_in_the_tick_of_the_commit_may_be_the_one_of_the_cop
     assert instance.tolist() == named
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("others_since", [1000, 5000])
+def test_an_entry_on_disk_may_name_an_unknown_instance_before_the_known_ones(
+    together: bool, others_since: int
+) -> None:
+    """A higher number was taken earlier, so the number was in use by then."""
+    directory = {"life": 2, "number": 99, "mode": 0o40755, "crtime": 2500 * SECOND}
+    freed = {"links_count": 0, "whole": False}
+    history = _of_one_number(
+        state(life=0, order=2, crtime=2000 * SECOND),
+        state(life=0, order=4, crtime=2000 * SECOND, dtime=3000, **freed),
+        state(life=1, order=2, number=20, crtime=others_since * SECOND),
+        state(**directory, order=2),
+        state(**directory, order=4, dtime=3010 if together else 9000, links_count=0),
+    )
+    history.number = np.array([12, 20, 99])
+    instance, _ = assign_entries(history, _entry(99, 9, 12))
+    assert instance.tolist() == ([0] if together or others_since > 2000 else [])
+
+
 def _of_one_number(*states: State) -> Any:
     """A history of one inode number, 12, that is free now."""
     history: Any = past_of(*states)
+    history.fs.superblock.inodes_per_group = 1000
+    history.fs.inode_batches = lambda: iter(())
     columns = ("mode", "crtime", "links_count", "generation")
     now = SimpleNamespace(**{name: np.zeros(1, np.int64) for name in columns})
     history.fs.inode_table = lambda numbers: now
