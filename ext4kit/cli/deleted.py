@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import click
 
@@ -15,16 +17,15 @@ from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.recovery import DeletedFiles, Grade
 from ext4kit.report.deleted import (
     SORT_KEYS,
-    counts_line,
+    Tally,
     deleted_lines,
     deleted_records,
-    earlier_count,
-    grade_counts,
     name_lines,
     sorted_files,
 )
 from ext4kit.report.records import write_records
 
+_LINES_AT_ONCE = 4096
 COLOURS = {
     Grade.INTACT: "green",
     Grade.CONSISTENT: "blue",
@@ -91,7 +92,8 @@ def command(
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         found = deleted_files(session, search, chosen.selection)
-        deleted = replace(found, files=sorted_files(found.files, sort)[:limit])
+        files = sorted_files(found.files, sort)
+        deleted = replace(found, files=files if limit is None else files[:limit])
         if len(deleted) < len(found) and not options.quiet:
             click.echo(f"note: {len(deleted):,} of {len(found):,} files are listed", err=True)
         if options.json:
@@ -103,11 +105,16 @@ def command(
 def _print(deleted: DeletedFiles, names: bool) -> None:
     """Print the table, with coloured grades on a terminal, and the counts."""
     coloured = has_colours(sys.stdout)
-    lines = []
-    for grade, line in deleted_lines(deleted):
+    lines = _lines(deleted, names, coloured)
+    while some := list(islice(lines, _LINES_AT_ONCE)):
+        click.echo("\n".join(some), color=coloured)
+
+
+def _lines(deleted: DeletedFiles, names: bool, coloured: bool) -> Iterator[str]:
+    tally = Tally()
+    for grade, line in deleted_lines(tally.counting(deleted)):
         if grade and coloured:
             line = click.style(str(grade), fg=COLOURS[grade]) + line[len(grade) :]
-        lines.append(line)
-    lines.append(counts_line(grade_counts(deleted), earlier_count(deleted)))
-    lines += name_lines(deleted) if names else []
-    click.echo("\n".join(lines), color=coloured)
+        yield line
+    yield tally.line()
+    yield from name_lines(deleted) if names else ()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import click
 from click.core import ParameterSource
 
-from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session, packed
 from ext4kit.cli.values import named
@@ -76,7 +75,6 @@ def deleted_files(
     What was not searched is told on stderr. So is each requested path or inode without a deleted
     file, unless `may_be_live`.
     """
-    use_one_arena()
     sources = _sources_for(search, selection)
     if session.options.lost:
         from ext4kit.lost import LostFileSystem, find_lost_files
@@ -85,14 +83,16 @@ def deleted_files(
         deleted = find_lost_files(session.fs)
     else:
         deleted = _find(session, search.versions, sources)
-    wanted = _BY_WORTH[_BY_WORTH.index(Grade(search.least)) :]
+    least = _BY_WORTH.index(Grade(search.least))
     chosen = deleted.selected(selection)
     if sources != search.sources and not session.options.lost:
         _tell_not_carved(session, chosen)
     for text in () if may_be_live else _unmatched(selection, deleted, chosen):
         click.echo(f"ext4kit: {text}", err=True)
         session.is_incomplete = True
-    return replace(chosen, files=[file for file in chosen if file.grade in wanted])
+    if least == 0:
+        return chosen
+    return replace(chosen, files=[file for file in chosen if file.grade in _BY_WORTH[least:]])
 
 
 def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource]:
@@ -136,8 +136,9 @@ def _unmatched(selection: Selection, found: DeletedFiles, kept: DeletedFiles) ->
         text = f"no such deleted file: {shown(path)}"
         hint = f"; {same} of that name are in unknown directories: give the name without a slash"
         yield text + hint * bool(same)
-    for number in set(selection.numbers) - {file.number for file in kept}:
-        yield f"no such deleted file: inode {number}"
+    if selection.numbers:
+        for number in set(selection.numbers) - {file.number for file in kept}:
+            yield f"no such deleted file: inode {number}"
 
 
 def has_former(session: Session) -> bool:

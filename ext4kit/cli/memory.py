@@ -13,8 +13,8 @@ _ARENA_MAX = -8  # mallopt(3), glibc
 def use_one_arena() -> None:
     """Keep freed memory in one pool for all threads; glibc has one pool per thread.
 
-    With 120,000 files the peak of verify is 82 MiB instead of 117, of deleted 153 MiB instead of
-    234.
+    With 1 million files the peak of `ls -r` is 230 MB instead of 352, of `timeline` 156 instead of
+    263.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc

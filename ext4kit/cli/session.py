@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.exits import INCOMPLETE, IncompleteError
+from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.outputs import check_apart, check_places
 from ext4kit.cli.progress import progress
 from ext4kit.cli.values import moment
@@ -332,6 +333,7 @@ def image_of(options: CommonOptions) -> AbstractContextManager[Image]:
 
 
 def _image(options: CommonOptions) -> Image:
+    use_one_arena()
     if options.offset is None:
         return open_image(options.image, passphrases(options))
     opened = open_source(options.image)

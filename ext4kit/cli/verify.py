@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
 from ext4kit.report.verify import verify_lines, verify_records
@@ -28,7 +27,6 @@ def command(options: CommonOptions) -> None:
     the evidence. The journal is replayed in memory first; --no-replay checks the disk as it is.
     The exit code is 1 if there is an error or a warning, 0 if there are only notes.
     """
-    use_one_arena()
     with opened(options) as session:
         with progress(options.quiet, "checking"):
             result = verify(session.fs)

@@ -158,7 +158,11 @@ def directory_blocks(
 
 
 def read_directories(
-    fs: Inodes, table: InodeTable, dots: bool = True, bounds: TreeLimits | None = None
+    fs: Inodes,
+    table: InodeTable,
+    dots: bool = True,
+    bounds: TreeLimits | None = None,
+    only: Int64s | None = None,
 ) -> DirListing:
     """The entries of all directories in the table.
 
@@ -167,12 +171,17 @@ def read_directories(
         table: the directories.
         dots: include `.` and `..`.
         bounds: as for `directory_blocks`.
+        only: leave out entries of other inodes than these that are no directories; the blocks
+            of large directories are then never all in memory.
     """
     owner, block = directory_blocks(fs, table, bounds)
 
     def read(piece: RowSlice) -> tuple[DirListing, Bools, Int64s]:
         rows, readable = fs.fetch(block[piece])
         entries, broken = parse_entries(rows, fs.has_file_types, dots=dots)
+        if only is not None:
+            may_be_directory = np.isin(entries.file_type, (0, DIRECTORY_TYPE))
+            entries = entries.take(may_be_directory | np.isin(entries.inode, only))
         return _to_listing(entries, rows, owner[piece]), readable, broken
 
     is_plain = isinstance(fs.blocks, SourceBlocks)
@@ -253,14 +262,21 @@ class _Level(Table):
     names: Names
 
 
-def read_tree(fs: Inodes, number: int, path: bytes = b"") -> DirTree:
-    """All entries below directory `number`, whose own path is `path`."""
+def read_tree(fs: Inodes, number: int, path: bytes = b"", only: Int64s | None = None) -> DirTree:
+    """The entries below directory `number`, whose own path is `path`.
+
+    Args:
+        fs: the file system.
+        number: inode number of the directory.
+        path: its path.
+        only: as for `read_directories`; all entries by default.
+    """
     levels: list[_Level] = []
     bounds = TreeLimits.of(fs)
     seen = np.array([number], np.int64)
     frontier, rows, above = seen, np.zeros(1, np.int64), np.array([len(path)])
     while len(frontier):
-        level, children = _read_level(fs, frontier, rows, bounds)
+        level, children = _read_level(fs, frontier, rows, bounds, only)
         level, children, above = _limit_level(fs, level, children, above, bounds)
         levels.append(level)
         fresh = first_met(level.number[children], seen)
@@ -301,7 +317,9 @@ def _limit_level(
     return level.take(slice(count)), children, length[:count]
 
 
-def _read_level(fs: Inodes, numbers: Int64s, rows: Rows, bounds: TreeLimits) -> tuple[_Level, Rows]:
+def _read_level(
+    fs: Inodes, numbers: Int64s, rows: Rows, bounds: TreeLimits, only: Int64s | None
+) -> tuple[_Level, Rows]:
     """(entries of the directories `numbers`, rows of the directories among those entries)."""
     table = fs.inode_table(numbers)
     wrong = ~table.is_dir
@@ -309,7 +327,7 @@ def _read_level(fs: Inodes, numbers: Int64s, rows: Rows, bounds: TreeLimits) -> 
         what = "a directory entry has type directory, but the inode is not a directory"
         fs.problems.add(f"inode {number}", what)
     table, rows = table.take(~wrong), rows[~wrong]
-    listing = read_directories(fs, table, dots=False, bounds=bounds)
+    listing = read_directories(fs, table, dots=False, bounds=bounds, only=only)
     level = _Level(rows[listing.owner], listing.inode, listing.file_type, listing.names)
     inside = (level.number > 0) & (level.number <= fs.superblock.inodes_count)
     for number in level.number[~inside][: fs.problems.limit].tolist():

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError, RequestError, path_text
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
@@ -176,9 +177,15 @@ class FileSystem(Inodes):
             raise RequestError(f"{what} is encrypted; `content` gives the ciphertext")
         return self.content(inode).open()
 
-    def tree(self, number: int = ROOT, path: bytes = b"") -> DirTree:
-        """All entries below a directory, in the order of a depth-first walk."""
-        return read_tree(self, number, path)
+    def tree(self, number: int = ROOT, path: bytes = b"", only: Int64s | None = None) -> DirTree:
+        """The entries below a directory, in the order of a depth-first walk.
+
+        Args:
+            number: inode number of the directory.
+            path: its path.
+            only: of what is no directory, keep the entries of these inodes alone.
+        """
+        return read_tree(self, number, path, only)
 
     def walk(self, path: str | bytes = b"/") -> Iterator[WalkEntry]:
         """The path itself, then all entries below it, depth first."""

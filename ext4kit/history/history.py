@@ -443,7 +443,9 @@ class History:
             used |= self.states.table.dtime[last] == 0
         freed = linked & ~used & (self.states.table.dtime[last] == 0)
         if freed.any():
-            freed &= np.isin(self.number, np.append(self.fs.tree().inode, ROOT))
+            freed &= np.isin(
+                self.number, np.append(self.fs.tree(only=self.number[freed]).inode, ROOT)
+            )
             used |= freed
         if freed.any():
             what = f"{freed.sum():,} linked inodes are marked free; they are treated as allocated"

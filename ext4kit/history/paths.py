@@ -41,7 +41,7 @@ class PathHistory:
     @cached_property
     def _live_parents(self) -> dict[int, tuple[int, bytes]]:
         """Inode number of each live directory -> (that of its parent, its name)."""
-        tree = self.history.fs.tree()
+        tree = self.history.fs.tree(only=np.zeros(0, np.int64))
         rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
         numbers = tree.inode[rows].tolist()
         by_path = {b"": ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))

@@ -307,15 +307,11 @@ class InodeTable:
         latest = max(plain["atime"], plain["mtime"], plain["ctime"], plain["crtime"])
         return self._exact(inode) if latest >= COLUMN_SECONDS * NANOSECONDS else inode
 
-    def each(self, **instead: Int64s) -> Iterator[Inode]:
-        """Every row as an `Inode` with exact times.
-
-        Args:
-            instead: columns that replace those of the table.
-        """
+    def each(self) -> Iterator[Inode]:
+        """Every row as an `Inode` with exact times."""
         latest = np.maximum.reduce([self.atime, self.mtime, self.ctime, self.crtime])
         late = set(np.flatnonzero(latest >= COLUMN_SECONDS * NANOSECONDS).tolist())
-        columns = {name: instead.get(name, getattr(self, name)).tolist() for name in _NUMBERS}
+        columns = {name: getattr(self, name).tolist() for name in _NUMBERS}
         exists = (self.extra_isize >= CRTIME_END).tolist()
         pairs = zip(columns["crtime"], exists, strict=True)
         columns["crtime"] = [time if has_crtime else None for time, has_crtime in pairs]

@@ -62,9 +62,9 @@ class BlockAttribution:
     transactions: Mapping[int, TransactionTime]
     deletion: DeletionFacts
     runs: Runs
-    bounds: list[int]
-    sizes: list[int]
-    block_counts: list[int]
+    bounds: Int64s
+    sizes: Int64s
+    block_counts: Int64s
     freed_tid: Int64s
     uses: BlockUses
     reuse: BlockReuse
@@ -76,7 +76,7 @@ class BlockAttribution:
 
     def runs_of(self, candidate: int) -> Runs:
         """The blocks of one candidate."""
-        first, end = self.bounds[candidate : candidate + 2]
+        first, end = self.bounds[candidate : candidate + 2].tolist()
         return self.runs.take(slice(first, end)) if first < end else _NO_RUNS
 
 
@@ -100,9 +100,9 @@ def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttri
         transaction_times(history),
         find_deletion_facts(history, candidates),
         runs,
-        row_bounds(runs.owner, len(candidates)).tolist(),
-        content_sizes(history, candidates, runs, artifacts.maps).tolist(),
-        blocks.tolist(),
+        row_bounds(runs.owner, len(candidates)),
+        content_sizes(history, candidates, runs, artifacts.maps),
+        blocks,
         freed,
         uses.by_inodes,
         reuse,

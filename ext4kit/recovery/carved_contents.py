@@ -164,34 +164,28 @@ def head_at(contents: CarvedContents, row: int, most: int) -> bytes:
         return b""
 
 
-def content_files(contents: CarvedContents, left_out: set[int]) -> list[DeletedFile]:
-    """Records of the contents without a matched inode, by first block."""
-    files = []
-    for row in np.argsort(contents.first_block, kind="stable").tolist():
-        if row in left_out:
-            continue
-        against = () if contents.is_reliable[row] else (reasons.CARVED_BOUNDARIES,)
-        content = content_at(contents, row)
-        assert content.runs is not None
-        file = DeletedFile(
-            path=None,
-            name=None,
-            inode=None,
-            size=content.size,
-            dtime=None,
-            deleted_between=(None, None),
-            grade=Grade.CARVED,
-            blocks=int(content.runs.length.sum()),
-            blocks_reused=0,
-            lost=(),
-            sources={"map": str(contents.map_source[row])},
-            reasons=(reasons.CARVED_FRAGMENT,) if contents.is_fragment[row] else against,
-            superseded=False,
-            link_target=None,
-            first_block=int(contents.first_block[row]),
-            fragment=bool(contents.is_fragment[row]),
-            _signature=int(contents.signature[row]),
-            _content=content,
-        )
-        files.append(file)
-    return files
+def content_file(contents: CarvedContents, row: int) -> DeletedFile:
+    """Record of a content without a matched inode."""
+    against = () if contents.is_reliable[row] else (reasons.CARVED_BOUNDARIES,)
+    content = content_at(contents, row)
+    assert content.runs is not None
+    return DeletedFile(
+        path=None,
+        name=None,
+        inode=None,
+        size=content.size,
+        dtime=None,
+        deleted_between=(None, None),
+        grade=Grade.CARVED,
+        blocks=int(content.runs.length.sum()),
+        blocks_reused=0,
+        lost=(),
+        sources={"map": str(contents.map_source[row])},
+        reasons=(reasons.CARVED_FRAGMENT,) if contents.is_fragment[row] else against,
+        superseded=False,
+        link_target=None,
+        first_block=int(contents.first_block[row]),
+        fragment=bool(contents.is_fragment[row]),
+        _signature=int(contents.signature[row]),
+        _content=content,
+    )

@@ -2,101 +2,96 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
 
-from ext4kit.arrays.types import NO_ROW, Int64s, Rows
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.history.history import TID_NONE, History
-from ext4kit.parsers.inode import CRTIME_END, Inode
+from ext4kit.parsers.inode import CRTIME_END
 from ext4kit.recovery.candidates import Candidates
-from ext4kit.recovery.model import DeletionGround, DeletionTime, TransactionTime
+from ext4kit.recovery.model import TransactionTime
 from ext4kit.units import NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class DeletionFacts:
-    """Lists, one item a candidate.
+class DeletionFacts(Table):
+    """One row per candidate.
 
     Attributes:
-        inode: the state's inode, with owner and group whole.
+        uid, gid: complete owner and group of the state's inode.
         tid: that of the state.
-        last_linked_tid: order of the last state that shows it linked, up to its own;
-            first_missing_tid: of the next.
-        dtime: when it was freed (ns), None when nothing tells it.
-        freed_mtime: mtime of the instance's last state when that shows it freed, else None.
-        bound: time at which it was deleted already, from inodes; None when nothing bounds it.
+        last_linked_tid: tid of the last state that shows it linked, up to its own;
+            first_missing_tid: of the next. TID_NONE if there is none.
+        dtime: when it was freed (ns), 0 if unknown.
+        mtime_changed: True if the instance's last state shows it freed with another mtime.
+        bound: time (ns) at which it was deleted already, from inodes; 0 if nothing bounds it.
+        is_unlinked: the bound is the ctime of an inode without links; else a creation.
     """
 
-    inode: list[Inode]
-    tid: list[int]
-    last_linked_tid: list[int]
-    first_missing_tid: list[int]
-    dtime: list[int | None]
-    freed_mtime: list[int | None]
-    bound: list[DeletionTime | None]
+    uid: Int64s
+    gid: Int64s
+    tid: Int64s
+    last_linked_tid: Int64s
+    first_missing_tid: Int64s
+    dtime: Int64s
+    mtime_changed: Bools
+    bound: Int64s
+    is_unlinked: Bools
 
 
 def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
     """Deletion facts of all candidates."""
     states, row = history.states, found.state_row
     if not len(found):
-        return DeletionFacts([], [], [], [], [], [], [])
+        return DeletionFacts.empty()
     # the last linked state of the instance up to that of the candidate
     linked = np.maximum.accumulate(np.where(states.is_linked, np.arange(len(states)), NO_ROW))[row]
     linked = np.where(states.instance[linked] == states.instance[row], linked, NO_ROW)
     # the last state of the instance, if it is freed
     last = history.last_rows[states.instance[row]]
     is_freed = (states.table.links_count[last] == 0) & ~states.describes_content[last]
-    freed = np.where(is_freed, last, NO_ROW)
     shown = np.where(found.superseded, row, linked)
-    dated = (freed >= 0) & history.is_freed[freed]
-    dated &= ~np.isin(states.table.number[freed], history.freed_by_fast_commits)
-    dtime = np.where(dated, states.table.dtime[freed] * NANOSECONDS, 0)
-    mtime = states.table.mtime[freed].tolist()
+    dated = is_freed & history.is_freed[last]
+    dated &= ~np.isin(states.table.number[last], history.freed_by_fast_commits)
+    mtime = states.table.mtime
     return DeletionFacts(
-        _complete_owners(history, row, linked),
-        states.tid[row].tolist(),
-        np.where(shown >= 0, states.tid[shown], TID_NONE).tolist(),
-        np.where(shown >= 0, history.next_tid[shown], TID_NONE).tolist(),
-        [moment or None for moment in dtime.tolist()],
-        [time if at >= 0 else None for time, at in zip(mtime, freed.tolist(), strict=True)],
-        _bounds(history, found),
+        *_complete_owners(history, row, linked),
+        states.tid[row],
+        np.where(shown >= 0, states.tid[shown], TID_NONE),
+        np.where(shown >= 0, history.next_tid[shown], TID_NONE),
+        np.where(dated, states.table.dtime[last] * NANOSECONDS, 0),
+        is_freed & (mtime[last] != mtime[row]),
+        *_bounds(history, found),
     )
 
 
-def _bounds(history: History, found: Candidates) -> list[DeletionTime | None]:
-    """Upper bound of each deletion time from the inodes; None for none, and for earlier versions.
+def _bounds(history: History, found: Candidates) -> tuple[Int64s, Bools]:
+    """Upper bound of each deletion time from the inodes, 0 for none; True for a ctime.
 
     Unlinking sets `ctime` (kernel ext4_unlink). An inode number gets a new creation time only
-    after the instance that had it is freed.
+    after the instance that had it is freed. Earlier versions have no bound.
     """
-    states, table, created = history.states, history.states.table, _creations(history)
-    instance = states.instance[found.state_row]
-    last = history.last_rows[instance]
+    states, table = history.states, history.states.table
+    last = history.last_rows[states.instance[found.state_row]]
     # a freed inode's `ctime` is later; an orphan's is that of the unlinking or of a later write
     unlinked = (table.links_count[last] == 0) & ~history.is_freed[last] & (table.ctime[last] > 0)
-    numbers, ctimes = table.number[last].tolist(), table.ctime[last].tolist()
-    bounds: list[DeletionTime | None] = []
-    for number, ctime, is_unlinked, superseded in zip(
-        numbers, ctimes, unlinked.tolist(), found.superseded.tolist(), strict=True
-    ):
-        later = created.get(number, [])
-        place = bisect_right(later, ctime)
-        if superseded:
-            bounds.append(None)
-        elif is_unlinked:
-            bounds.append((ctime, DeletionGround.UNLINKED))
-        elif place < len(later):
-            bounds.append((later[place], DeletionGround.REUSED))
-        else:
-            bounds.append(None)
-    return bounds
+    unlinked &= ~found.superseded
+    bound = np.where(unlinked, table.ctime[last], 0)
+    number, created = _creations(history)
+    ages, rank = np.unique(np.append(created, table.ctime[last]), return_inverse=True)
+    key = number * len(ages) + rank[: len(number)]
+    mine = table.number[last] * len(ages) + rank[len(number) :]
+    place = np.searchsorted(key, mine, side="right")
+    again = (place < len(key)) & (np.append(number, NO_ROW)[place] == table.number[last])
+    again &= ~unlinked & ~found.superseded
+    bound[again] = created[place[again]]
+    return bound, unlinked
 
 
-def _creations(history: History) -> dict[int, list[int]]:
-    """Creation times of the instances of each inode number that had several, ascending."""
+def _creations(history: History) -> tuple[Int64s, Int64s]:
+    """(number, creation time) of the instances of each inode number that had several, ascending."""
     table = history.states.table
     number = history.number
     again = number[1:] == number[:-1]
@@ -104,10 +99,7 @@ def _creations(history: History) -> dict[int, list[int]]:
     rows = history.last_rows[several]
     rows = rows[table.extra_isize[rows] >= CRTIME_END]
     rows = rows[np.lexsort((table.crtime[rows], table.number[rows]))]
-    created: dict[int, list[int]] = {}
-    for inode, crtime in zip(table.number[rows].tolist(), table.crtime[rows].tolist(), strict=True):
-        created.setdefault(inode, []).append(crtime)
-    return created
+    return table.number[rows], table.crtime[rows]
 
 
 def transaction_times(history: History) -> dict[int, TransactionTime]:
@@ -120,16 +112,13 @@ def transaction_times(history: History) -> dict[int, TransactionTime]:
     }
 
 
-def _complete_owners(history: History, row: Int64s, linked: Rows) -> list[Inode]:
-    """The inodes of the states, with complete owner and group.
+def _complete_owners(history: History, row: Int64s, linked: Rows) -> tuple[Int64s, Int64s]:
+    """Complete owner and group of the states.
 
     Freeing an inode clears the high 16 bits of both (kernel ext4_do_update_inode); the last
     linked state has them.
     """
-    states = history.states
-    table, before = states.table.take(row), states.table.take(linked)
+    states, uid, gid = history.states, history.states.table.uid, history.states.table.gid
     mended = (linked >= 0) & ~states.is_linked[row]
-    mended &= ((table.uid ^ before.uid) & 0xFFFF == 0) & ((table.gid ^ before.gid) & 0xFFFF == 0)
-    uid = np.where(mended, before.uid, table.uid)
-    gid = np.where(mended, before.gid, table.gid)
-    return list(table.each(uid=uid, gid=gid))
+    mended &= ((uid[row] ^ uid[linked]) & 0xFFFF == 0) & ((gid[row] ^ gid[linked]) & 0xFFFF == 0)
+    return np.where(mended, uid[linked], uid[row]), np.where(mended, gid[linked], gid[row])

@@ -155,6 +155,6 @@ def _owner_paths(blocks: BlockAttribution) -> dict[int, bytes]:
     wanted = wanted[wanted > 0]
     if not len(wanted):
         return {}
-    tree = blocks.history.fs.tree()
+    tree = blocks.history.fs.tree(only=wanted)
     rows = np.flatnonzero(np.isin(tree.inode, wanted))
     return dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))

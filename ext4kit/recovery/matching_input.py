@@ -122,11 +122,11 @@ class DirectoryIds:
         found[removed] = self._assign_ids(
             [_directory_of(names[row]) for row in candidate[removed].tolist()]
         )
-        tree = fs.tree()
+        living = np.flatnonzero(candidate == NOTHING)
+        tree = fs.tree(only=number[living])
         folder = self._assign_ids(tree.folders)[tree.folder]
         entries = np.flatnonzero(folder != NOTHING)
         entries = entries[np.argsort(tree.inode[entries], kind="stable")]
-        living = np.flatnonzero(candidate == NOTHING)
         row = SortedIndex(tree.inode[entries]).rows(number[living])
         there = row != NO_ROW
         found[living[there]] = folder[entries[row[there]]]

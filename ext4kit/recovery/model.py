@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
@@ -315,10 +315,13 @@ class RemovedName:
 
 @dataclass(frozen=True, slots=True)
 class DeletedFiles:
-    """The deleted files of a file system, and the problems found."""
+    """The deleted files of a file system, and the problems found.
+
+    A file's record may be built anew each time it is read: loop once where there are many.
+    """
 
     fs: FileSystem
-    files: list[DeletedFile]
+    files: Sequence[DeletedFile]
     _names: Callable[[], list[RemovedName]] | None = field(repr=False, compare=False, default=None)
 
     def removed_names(self) -> list[RemovedName] | None:

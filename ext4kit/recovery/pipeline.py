@@ -60,4 +60,4 @@ def find_deleted(
         what = f"{history.live_copy}: the image was probably copied while it was mounted and"
         what += " written; content may be of a later moment than the journal"
         history.fs.problems.add("image", what, Severity.WARNING)
-    return DeletedFiles(fs, files, cache(lambda: find_removed_names(names, files)))
+    return DeletedFiles(fs, files, cache(lambda: find_removed_names(names, candidates)))

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import overload
 
 import numpy as np
 
 from ext4kit import reasons
+from ext4kit.arrays.types import NO_ROW, Int64s, RowSlice
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.content import Content
 from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.attribution import BlockAttribution
-from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, NO_MAP
-from ext4kit.recovery.carved_contents import CarvedContents, content_at, content_files
+from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, NO_MAP, STALE_INDEX
+from ext4kit.recovery.carved_contents import CarvedContents, content_at, content_file
 from ext4kit.recovery.content import link_target, open_content, reused_ranges
 from ext4kit.recovery.grading.grade import Grading
 from ext4kit.recovery.joining import Match
 from ext4kit.recovery.journal_content import TaggedContentBlocks
 from ext4kit.recovery.losses import Losses
-from ext4kit.recovery.model import DeletedFile, Grade, Sources
+from ext4kit.recovery.model import DeletedFile, DeletionGround, Grade, Sources
 from ext4kit.recovery.names import CandidateNames, KnownName
 from ext4kit.recovery.proof import Proofs
 from ext4kit.recovery.provenance import (
@@ -33,6 +38,126 @@ from ext4kit.recovery.provenance import (
 from ext4kit.recovery.untagged_content import UntaggedContentBlocks
 from ext4kit.recovery.xattrs import XattrReader
 
+_AT_ONCE = 1024  # records whose columns are read together
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles(Sequence[DeletedFile]):
+    """Records of deleted files, each built when it is read: a disk may have millions.
+
+    Attributes:
+        names: last names.
+        blocks: blocks and later owners.
+        losses: lost blocks.
+        grading: grades and reasons.
+        contents: carved contents.
+        matches: candidate -> carved content matched to it.
+        xattrs: reader of extended attributes.
+        proofs: evidence places of the candidates.
+        order: candidates in the order of the records.
+        carved: rows of the contents without an inode, whose records follow.
+    """
+
+    names: CandidateNames
+    blocks: BlockAttribution
+    losses: Losses
+    grading: Grading
+    contents: CarvedContents
+    matches: dict[int, Match]
+    xattrs: XattrReader
+    proofs: Proofs
+    order: Int64s
+    carved: Int64s
+
+    def __len__(self) -> int:
+        return len(self.order) + len(self.carved)
+
+    def __iter__(self) -> Iterator[DeletedFile]:
+        for start in range(0, len(self.order), _AT_ONCE):
+            yield from self._build(self.order[start : start + _AT_ONCE])
+        yield from (content_file(self.contents, row) for row in self.carved.tolist())
+
+    @overload
+    def __getitem__(self, place: int) -> DeletedFile: ...
+    @overload
+    def __getitem__(self, place: RowSlice) -> FoundFiles: ...
+    def __getitem__(self, place: int | RowSlice) -> DeletedFile | FoundFiles:
+        if not isinstance(place, slice):
+            row = range(len(self))[place]
+            return next(iter(self[row : row + 1]))
+        rows = np.arange(len(self))[place]
+        first, more = len(self.order), rows >= len(self.order)
+        if (np.diff(more.astype(np.int8)) < 0).any():
+            raise ValueError("a slice of deleted files has the order of the records")
+        carved = self.carved[rows[more] - first]
+        return replace(self, order=self.order[rows[~more]], carved=carved)
+
+    def _build(self, places: Int64s) -> Iterator[DeletedFile]:
+        """Records of some candidates."""
+        table = self.blocks.history.states.table.take(self.blocks.candidates.state_row[places])
+        return map(self._record, places.tolist(), table.each())
+
+    def _record(self, place: int, inode: Inode) -> DeletedFile:
+        """Record of a candidate and the inode of its state."""
+        blocks, candidates, deletion = self.blocks, self.blocks.candidates, self.blocks.deletion
+        uid, gid = int(deletion.uid[place]), int(deletion.gid[place])
+        if (uid, gid) != (inode.uid, inode.gid):
+            inode = replace(inode, uid=uid, gid=gid)
+        row, map_source = int(candidates.state_row[place]), str(candidates.map_source[place])
+        lost, name = self.losses.of(place), self.names.names[place]
+        size: int | None = inode.size
+        if map_source == STALE_INDEX or candidates.rebuilt_row[place] != NO_ROW:
+            size = int(blocks.sizes[place]) or None
+        if map_source == NO_MAP:
+            size = None
+        runs = blocks.runs_of(place)
+        content, target = self._content(place, inode, runs, size)
+        bound = int(deletion.bound[place])
+        ground = DeletionGround.UNLINKED if deletion.is_unlinked[place] else DeletionGround.REUSED
+        file = DeletedFile(
+            path=name.path if name else None,
+            path_ground=name.ground if name else None,
+            name=name.name if name else None,
+            inode=inode,
+            size=size,
+            dtime=int(deletion.dtime[place]) or None,
+            deleted_between=(
+                blocks.transactions.get(int(deletion.last_linked_tid[place])),
+                blocks.transactions.get(int(deletion.first_missing_tid[place])),
+            ),
+            grade=self.grading.grades[place],
+            blocks=int(blocks.block_counts[place]),
+            blocks_reused=lost.reused,
+            lost=reused_ranges(
+                runs, lost.pieces, size or 0, blocks.history.fs.superblock.block_size
+            ),
+            sources=_sources(blocks, place, row, map_source, name),
+            reasons=self.grading.reasons[place],
+            superseded=bool(candidates.superseded[place]),
+            link_target=target,
+            partial_path=name.partial_path if name else None,
+            deletion_bound=(bound, ground) if bound else None,
+            other_paths=self.names.others.get(place, ()),
+            _content=content,
+            _attributes=partial(self.xattrs.read, inode, row),
+            _evidence=partial(self.proofs.of, place),
+        )
+        match = self.matches.get(place)
+        return file if match is None else _with_content(file, self.contents, match)
+
+    def _content(
+        self, place: int, inode: Inode, runs: Runs, size: int | None
+    ) -> tuple[Content | None, bytes | None]:
+        """(content of a file, target of a symbolic link) of a candidate, as far as there is one."""
+        blocks, lost = self.blocks, self.losses.of(place).pieces
+        fs, has_map = blocks.history.fs, blocks.candidates.map_source[place] != NO_MAP
+        if inode.kind == "file" and size is not None:
+            return open_content(fs, _block_reader(blocks, place), inode, runs, lost, size), None
+        if inode.kind != "symlink" or not has_map or lost:
+            return None, None
+        reader, length = _block_reader(blocks, place), min(inode.size, fs.superblock.block_size)
+        return None, link_target(open_content(fs, reader, inode, runs, (), length))
+
 
 def build_records(
     names: CandidateNames,
@@ -42,91 +167,23 @@ def build_records(
     contents: CarvedContents,
     matches: dict[int, Match],
     xattrs: XattrReader,
-) -> list[DeletedFile]:
+) -> FoundFiles:
     """Deleted files by path; at equal paths the last deleted comes first.
 
     Carved contents without an inode follow, by first block.
-
-    Args:
-        names: last names.
-        blocks: blocks and later owners.
-        losses: lost blocks.
-        grading: grades and reasons.
-        contents: carved contents.
-        matches: candidate -> carved content matched to it.
-        xattrs: reader of extended attributes.
     """
-    freed_tid = blocks.candidates.freed_tid
-    freed = np.where(freed_tid == TID_NONE, TID_ON_DISK, freed_tid).tolist()
-    keyed = []
-    for place, file in enumerate(_candidate_files(names, blocks, losses, grading, xattrs)):
-        if (match := matches.get(place)) is not None:
-            file = _with_content(file, contents, match)
-        key = file.path is None, file.path or b"", file.superseded, -freed[place], file.number
-        keyed.append((key, file))
-    known = [file for _, file in sorted(keyed, key=lambda pair: pair[0])]
-    return known + content_files(contents, {match.content for match in matches.values()})
-
-
-def _candidate_files(
-    names: CandidateNames,
-    blocks: BlockAttribution,
-    losses: Losses,
-    grading: Grading,
-    xattrs: XattrReader,
-) -> Iterator[DeletedFile]:
-    """Records of the candidates, in their order."""
-    deletion = blocks.deletion
-    candidates, history = blocks.candidates, blocks.history
-    fs, proofs = history.fs, Proofs(blocks, names)
-    block_size = fs.superblock.block_size
-    inode_source = cache(partial(state_source, blocks.transactions))
-    rows, superseded = candidates.state_row.tolist(), candidates.superseded.tolist()
-    size_unknown = candidates.size_unknown.tolist()
-    untagged = history.states.untagged[candidates.state_row].tolist()
-    for place, map_source in enumerate(candidates.map_source.tolist()):
-        inode, lost = deletion.inode[place], losses.of(place)
-        runs, name = blocks.runs_of(place), names.names[place]
-        size = blocks.sizes[place] or None if size_unknown[place] else inode.size
-        size = None if map_source == NO_MAP else size
-        where = inode_source(deletion.tid[place])
-        if map_source == INODE_TABLE and inode.number in fs.orphans:
-            where = ORPHAN_LIST
-        if untagged[place]:
-            where = UNTAGGED_COPY
-        content, target = None, None
-        if inode.kind == "file" and size is not None:
-            reader = _block_reader(blocks, place)
-            content = open_content(fs, reader, inode, runs, lost.pieces, size)
-        elif inode.kind == "symlink" and map_source != NO_MAP and not lost.pieces:
-            reader, length = _block_reader(blocks, place), min(inode.size, block_size)
-            target = link_target(open_content(fs, reader, inode, runs, (), length))
-        yield DeletedFile(
-            path=name.path if name else None,
-            path_ground=name.ground if name else None,
-            name=name.name if name else None,
-            inode=inode,
-            size=size,
-            dtime=deletion.dtime[place],
-            deleted_between=(
-                blocks.transactions.get(deletion.last_linked_tid[place]),
-                blocks.transactions.get(deletion.first_missing_tid[place]),
-            ),
-            grade=grading.grades[place],
-            blocks=blocks.block_counts[place],
-            blocks_reused=lost.reused,
-            lost=reused_ranges(runs, lost.pieces, size or 0, block_size),
-            sources=_sources(blocks, place, where, map_source, name),
-            reasons=grading.reasons[place],
-            superseded=superseded[place],
-            link_target=target,
-            partial_path=name.partial_path if name else None,
-            deletion_bound=deletion.bound[place],
-            other_paths=names.others.get(place, ()),
-            _content=content,
-            _attributes=partial(xattrs.read, inode, rows[place]),
-            _evidence=partial(proofs.of, place),
-        )
+    candidates = blocks.candidates
+    number = blocks.history.states.table.number[candidates.state_row]
+    freed = np.where(candidates.freed_tid == TID_NONE, TID_ON_DISK, candidates.freed_tid)
+    order = np.lexsort((number, -freed, candidates.superseded))
+    paths = [b"" if name is None else name.path or b"" for name in names.names]
+    by_path = sorted(order.tolist(), key=lambda place: (not paths[place], paths[place]))
+    matched = [match.content for match in matches.values()]
+    rows = np.argsort(contents.first_block, kind="stable")
+    return FoundFiles(
+        names, blocks, losses, grading, contents, matches, xattrs, Proofs(blocks, names),
+        np.array(by_path, np.int64), rows[~np.isin(rows, matched)],
+    )  # fmt: skip
 
 
 def _with_content(file: DeletedFile, contents: CarvedContents, match: Match) -> DeletedFile:
@@ -147,9 +204,15 @@ def _with_content(file: DeletedFile, contents: CarvedContents, match: Match) -> 
 
 
 def _sources(
-    blocks: BlockAttribution, place: int, where: str, map_source: str, name: KnownName | None
+    blocks: BlockAttribution, place: int, row: int, map_source: str, name: KnownName | None
 ) -> Sources:
-    """Provenance of inode, map, content and name."""
+    """Provenance of inode, map, content and name of a candidate with this state."""
+    states, fs = blocks.history.states, blocks.history.fs
+    where = state_source(blocks.transactions, int(blocks.deletion.tid[place]))
+    if map_source == INODE_TABLE and int(states.table.number[row]) in fs.orphans:
+        where = ORPHAN_LIST
+    if states.untagged[row]:
+        where = UNTAGGED_COPY
     sources: Sources = {"inode": where}
     if map_source != NO_MAP:
         from_state = map_source in (JOURNAL, INODE_TABLE)

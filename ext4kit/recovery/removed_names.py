@@ -6,7 +6,7 @@ the name of the inode whose number stands in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -16,9 +16,10 @@ from ext4kit.arrays.types import Int64s
 from ext4kit.history import PathHistory
 from ext4kit.history.removed import Bond, directory_times
 from ext4kit.parsers.directory import FILE_TYPES
+from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.found_entries import FoundEntries, directory_instances
-from ext4kit.recovery.model import DeletedFile, RemovedName, Unbound
-from ext4kit.recovery.names import CandidateNames
+from ext4kit.recovery.model import RemovedName, Unbound
+from ext4kit.recovery.names import CandidateNames, KnownName
 
 _REASONS = {
     Bond.NAMED: Unbound.OTHER_NAME,
@@ -50,7 +51,7 @@ class _Folder:
     path: bytes | None
 
 
-def find_removed_names(names: CandidateNames, files: list[DeletedFile]) -> list[RemovedName]:
+def find_removed_names(names: CandidateNames, candidates: Candidates) -> list[RemovedName]:
     """The entries that are not among the names of deleted files, by path.
 
     They stand in the slack of directory blocks, in journal copies, and in freed blocks of
@@ -58,18 +59,21 @@ def find_removed_names(names: CandidateNames, files: list[DeletedFile]) -> list[
 
     Args:
         names: of all candidates.
-        files: all deleted files.
+        candidates: all candidates.
     """
+    states = names.paths.history.states
+    number = states.table.number[candidates.state_row].tolist()
+    last = dict(zip(states.instance[candidates.state_row].tolist(), names.names, strict=True))
     entries = [*_in_slack(names.paths), *_in_journal(names.paths)]
-    entries += _in_freed_blocks(names.paths, names.unattributed, files)
-    given = {(file.path, file.number) for file in files if file.path is not None}
-    nameless = {(file.number, file.name) for file in files if file.path is None}
+    entries += _in_freed_blocks(names.paths, names.unattributed, last)
+    named = list(zip(number, names.names, strict=True))
+    given = {(name.path, number) for number, name in named if name and name.path is not None}
+    nameless = {(number, name.name) for number, name in named if name and name.path is None}
     numbers = np.unique(np.array([one.inode for one in entries], np.int64))
     numbers = numbers[numbers > 0]
     table = names.paths.history.fs.inode_table(numbers)
     used = set(numbers[(table.mode != 0) & (table.links_count > 0)].tolist())
-    tree = names.paths.history.fs.tree()
-    numbers = np.unique(np.array([one.inode for one in entries], np.int64))
+    tree = names.paths.history.fs.tree(only=numbers)
     rows = np.flatnonzero(np.isin(tree.inode, numbers))
     live = set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))
     found = set[RemovedName]()
@@ -112,16 +116,21 @@ def _in_journal(paths: PathHistory) -> Iterator[_Entry]:
 
 
 def _in_freed_blocks(
-    paths: PathHistory, found: FoundEntries, files: list[DeletedFile]
+    paths: PathHistory, found: FoundEntries, last: Mapping[int, KnownName | None]
 ) -> Iterator[_Entry]:
-    """Entries of directory blocks outside of known directories."""
-    last = {(file.number, file.generation): file.path for file in files if file.path is not None}
+    """Entries of directory blocks outside of known directories.
+
+    Args:
+        paths: names and paths over time.
+        found: the entries.
+        last: instance -> its last name, of deleted ones.
+    """
     above = directory_instances(paths.history, found)
     known = np.flatnonzero(above >= 0)
     folders = [_Folder(number, None) for number in found.directory.tolist()]
-    generations = np.append(paths.history.generation, -1)[above].tolist()
     for row, folder in zip(known.tolist(), _folders(paths, above[known]), strict=True):
-        path = last.get((folder.number, generations[row]), folder.path)
+        name = last.get(int(above[row]))
+        path = folder.path if name is None or name.path is None else name.path
         folders[row] = _Folder(folder.number, path)
     return _of_unknown(found.inode, found.file_type, found.name.tolist(), folders)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
@@ -14,9 +13,10 @@ from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult, i
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.model import Unbound
 from ext4kit.report.safe import printable, shown
-from ext4kit.report.tables import human_size, table_lines
+from ext4kit.report.tables import TableText, human_size, table_lines
 from ext4kit.report.times import iso_short
 
+_GRADES = tuple(Grade)
 _HEADINGS = ("grade", "inode", "size", "deleted", "path")
 GRADE_MEANINGS = {
     Grade.INTACT: "the last committed content; the evidence excludes a later write",
@@ -36,20 +36,43 @@ SORT_KEYS: dict[str, Callable[[DeletedFile], int] | None] = {
 }
 
 
-def deleted_lines(deleted: DeletedFiles) -> Iterator[tuple[Grade | None, str]]:
+class Tally:
+    """Numbers of deleted files by grade and of earlier versions, counted while they are read."""
+
+    def __init__(self) -> None:
+        self.earlier = 0
+        self._found = Counter[Grade]()
+
+    def counting(self, files: Iterable[DeletedFile]) -> Iterator[DeletedFile]:
+        """The files, each of them counted."""
+        for file in files:
+            self.earlier += file.superseded
+            self._found[file.grade] += not file.superseded
+            yield file
+
+    @property
+    def grades(self) -> dict[Grade, int]:
+        """Files of each grade, in the order of the grades; without earlier versions."""
+        return {grade: self._found[grade] for grade in Grade}
+
+    def line(self) -> str:
+        """Counts such as `12 intact, 3 partial, ...`, without grades that do not occur."""
+        return counts_line(self.grades, self.earlier)
+
+
+def deleted_lines(files: Iterable[DeletedFile]) -> Iterator[tuple[Grade | None, str]]:
     """(grade, line): a heading without a grade, then a line for each file; empty without files."""
-    if not len(deleted):
-        return
-    rows = []
-    for file in deleted:
+    table, grades = TableText(_HEADINGS, right={1, 2}), bytearray()
+    for file in files:
         size = "?" if file.size is None else str(file.size)
         number = "-" if file.number is None else str(file.number)
-        rows.append((str(file.grade), number, size, deletion_text(file), _path_with_notes(file)))
-    lines = table_lines(_HEADINGS, rows, right={1, 2})
-    yield from zip((None, *(file.grade for file in deleted)), lines, strict=True)
+        table.add((str(file.grade), number, size, deletion_text(file), _path_with_notes(file)))
+        grades.append(_GRADES.index(file.grade))
+    if grades:
+        yield from zip((None, *(_GRADES[grade] for grade in grades)), table.lines(), strict=True)
 
 
-def sorted_files(files: list[DeletedFile], by: str) -> list[DeletedFile]:
+def sorted_files(files: Sequence[DeletedFile], by: str) -> Sequence[DeletedFile]:
     """Deleted files in the order of one of `SORT_KEYS`; files that are equal keep their order."""
     key = SORT_KEYS[by]
     return files if key is None else sorted(files, key=key)
@@ -101,17 +124,6 @@ def _file_type_text(file: DeletedFile) -> str:
     if file.fragment:
         return f"{kind}, probably a fragment"
     return f"{kind}, boundaries uncertain" if file.problems else kind
-
-
-def grade_counts(deleted: DeletedFiles) -> dict[Grade, int]:
-    """Number of files of each grade, in the order of the grades; without earlier versions."""
-    found = Counter(file.grade for file in deleted if not file.superseded)
-    return {grade: found[grade] for grade in Grade}
-
-
-def earlier_count(deleted: DeletedFiles) -> int:
-    """Number of earlier versions of files."""
-    return sum(file.superseded for file in deleted)
 
 
 def counts_line(grades: dict[Grade, int], earlier: int = 0) -> str:
@@ -207,8 +219,9 @@ def deleted_records(
     deleted: DeletedFiles, names: bool = False
 ) -> Iterator[DeletedRecord | RemovedNameRecord | DeletedSummary]:
     """Records of the files, on request of the removed names, and of the counts."""
-    yield from map(deleted_record, deleted)
-    grades = grade_counts(deleted)
+    tally = Tally()
+    yield from map(deleted_record, tally.counting(deleted))
+    grades = tally.grades
     left = deleted.removed_names()
     for one in left if names and left else ():
         yield {
@@ -225,17 +238,24 @@ def deleted_records(
         "record": "summary",
         "deleted": sum(grades.values()),
         "grades": grades,
-        "earlier": earlier_count(deleted),
+        "earlier": tally.earlier,
         "removed_names": None if left is None else len(left),
     }
 
 
 def dry_run_lines(deleted: DeletedFiles) -> Iterator[str]:
     """The files that a recovery would write, and their number and size."""
-    files = [file for file in deleted if is_written(file)]
-    yield from (line for _, line in deleted_lines(replace(deleted, files=files)))
-    size = human_size(sum(file.size or 0 for file in files))
-    yield f"{len(files):,} of {len(deleted):,} files would be written ({size}); nothing was written"
+    sizes = []
+
+    def written() -> Iterator[DeletedFile]:
+        for file in deleted:
+            if is_written(file):
+                sizes.append(file.size or 0)
+                yield file
+
+    yield from (line for _, line in deleted_lines(written()))
+    done = f"{len(sizes):,} of {len(deleted):,} files would be written ({human_size(sum(sizes))})"
+    yield f"{done}; nothing was written"
 
 
 def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:

@@ -4,36 +4,61 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _GAP = "  "
+_BETWEEN = "\0"  # cells of a row that is kept; no printable text has it
 _FEWEST = 24  # columns of the terminal for a last cell beside the others; with fewer it is below
 _INDENT = 4  # of what is below
 
 
 def table_lines(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()
+    headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()
 ) -> list[str]:
     """Lines of a table of printable cells, with the positions of right-aligned columns.
 
     A column is as wide as its widest cell on a terminal. There, a line that does not fit has line
     breaks: within the last cell, or before the columns that have no room.
     """
-    cells = list(zip(headings, *rows, strict=True))
-    sizes = [list(map(_cells, column)) for column in cells]
-    widths = list(map(max, sizes))
-    columns = []
-    for place, column in enumerate(cells):
-        rooms = [" " * (widths[place] - size) for size in sizes[place]]
-        pairs = (
-            zip(rooms, column, strict=True) if place in right else zip(column, rooms, strict=True)
-        )
-        columns.append(list(map("".join, pairs)))
-    width = screen_width()
-    if width is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= width:
-        return [_GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
-    groups = list(_groups(widths, width))
-    return ["\n".join(_folded_row(row, groups, width)) for row in zip(*columns, strict=True)]
+    table = TableText(headings, right)
+    for row in rows:
+        table.add(row)
+    return list(table.lines())
+
+
+class TableText:
+    """A table whose rows come one by one; each is kept as one text, as there may be millions.
+
+    Args:
+        headings: of the columns.
+        right: positions of right-aligned columns.
+    """
+
+    def __init__(self, headings: Sequence[str], right: Collection[int] = ()) -> None:
+        self._right = right
+        self._rows: list[str] = []
+        self._widths = [0] * len(headings)
+        self.add(headings)
+
+    def add(self, row: Sequence[str]) -> None:
+        """Add a row of printable cells."""
+        self._widths = list(map(max, self._widths, map(_cells, row)))
+        self._rows.append(_BETWEEN.join(row))
+
+    def lines(self) -> Iterator[str]:
+        """The lines of all rows, the headings first."""
+        widths, width = self._widths, screen_width()
+        fits = width is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= width
+        groups = [] if fits or width is None else list(_groups(widths, width))
+        for text in self._rows:
+            cells = text.split(_BETWEEN)
+            for place, cell in enumerate(cells):
+                room = " " * (widths[place] - _cells(cell))
+                cells[place] = room + cell if place in self._right else cell + room
+            if fits or width is None:
+                yield _GAP.join(cells).rstrip()
+            else:
+                yield "\n".join(_folded_row(cells, groups, width))
 
 
 def screen_width() -> int | None:

@@ -24,13 +24,14 @@ def deletion_stats(
     count_names: bool = True,
 ) -> DeletionStats:
     """Statistics of the deleted files; the first in each order, and the latest for a table."""
-    files = deleted.files
-    grade = np.array([GRADES.index(file.grade) for file in files], np.int64)
-    size = np.array([min(file.size or 0, 1 << 60) for file in files], np.int64)
-    times = np.array([file.deletion_time or 0 for file in files], np.int64)
+    files, grounds = deleted.files, Counter[Ground | None]()
+    grade, size, times = np.zeros((3, len(files)), np.int64)
+    for row, file in enumerate(files):
+        grade[row], size[row] = GRADES.index(file.grade), min(file.size or 0, 1 << 60)
+        times[row] = file.deletion_time or 0
+        grounds[file.path_ground] += file.path is not None
     latest = [files[row] for row in np.argsort(-times, kind="stable")[:listed].tolist()]
     largest = np.argsort(-size, kind="stable")[:first].tolist()
-    grounds = Counter(file.path_ground for file in files if file.path is not None)
     names = deleted.removed_names() if count_names else None
     counts = np.bincount(grade, minlength=len(GRADES)).tolist()
     return DeletionStats(

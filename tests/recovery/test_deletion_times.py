@@ -89,7 +89,7 @@ def test_every_file_of_a_sample_but_carved_content_is_dated(ext4kit: Cli, unpack
 
 
 def bounds(*states: State) -> list[Any]:
-    """Bounds of the instances of some states, a candidate each."""
+    """(time, ground) of the bounds of the instances of some states, a candidate each."""
     columns = {name: np.array([one[name] for one in states]) for name in states[0]}
     life = columns["life"]
     last = np.flatnonzero(np.append(life[1:] != life[:-1], True))
@@ -99,7 +99,10 @@ def bounds(*states: State) -> list[Any]:
         last_rows=last, number=columns["number"][last], is_freed=gone,
     )  # fmt: skip
     found: Any = SimpleNamespace(state_row=last, superseded=np.zeros(len(last), bool))
-    return _bounds(history, found)
+    bound, unlinked = _bounds(history, found)
+    grounds = np.where(unlinked, DeletionGround.UNLINKED, DeletionGround.REUSED).tolist()
+    pairs = zip(bound.tolist(), grounds, strict=True)
+    return [(time, ground) if time else None for time, ground in pairs]
 
 
 def test_the_next_file_with_an_inode_number_was_created_after_the_deletion() -> None:

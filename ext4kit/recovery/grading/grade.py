@@ -9,9 +9,10 @@ import numpy as np
 
 from ext4kit import reasons
 from ext4kit.arrays.types import NO_ROW, Bools
+from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.xattrs import lacks_inline_data
 from ext4kit.history.history import TID_ON_DISK, TID_PRE_FAST_COMMIT
-from ext4kit.parsers.inode import Inode
+from ext4kit.parsers.inode import InodeFlags
 from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
@@ -55,9 +56,11 @@ def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
     checks = check_candidates(blocks, losses, maps)
     extents = _stale_extents(blocks)
     block_size = blocks.history.fs.superblock.block_size
+    flags = blocks.history.states.table.flags[blocks.candidates.state_row]
+    encrypted = ((flags & int(InodeFlags.ENCRYPT)) != 0).tolist()
     found: list[tuple[Grade, list[Reason]]] = []
-    sources = blocks.candidates.map_source.tolist()
-    for candidate, source in enumerate(sources):
+    columns = blocks.candidates.map_source.tolist(), blocks.block_counts.tolist(), encrypted
+    for candidate, (source, count, is_encrypted) in enumerate(zip(*columns, strict=True)):
         lost = losses.of(candidate)
         against = []
         if lost.from_untagged:
@@ -68,7 +71,12 @@ def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
             against += _without_map(extents.get(candidate), block_size)
             found.append((Grade.OVERWRITTEN, against))
         else:
-            found.append(_grade(blocks, checks, candidate, lost, against))
+            grade = _grade(checks, candidate, count, lost, against)
+            if is_encrypted:
+                against.append(reasons.ENCRYPTED)
+            if lost.from_tagged:
+                against.insert(0, reasons.CONTENT_FROM_JOURNAL.filled(n=f"{lost.from_tagged:,}"))
+            found.append((grade, against))
     return Grading([grade for grade, _ in found], [tuple(why) for _, why in found])
 
 
@@ -90,7 +98,12 @@ def check_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
         np.concatenate([reuse.length, competing.length]),
     )
     contradicted = are_contradicted(history, blocks.tagged, blocks.freed_tid, taken)
-    partial.append((contradicted, reasons.UNMOUNT_DISK_CONFLICT))
+    partial += [
+        (contradicted, reasons.UNMOUNT_DISK_CONFLICT),
+        (_inline_data_incomplete(blocks), reasons.INLINE_DATA_INCOMPLETE),
+        (blocks.tree_block_reused, reasons.MAP_BLOCK_REUSED),
+        (_changed_later(blocks), reasons.CHANGED_AFTER_LAST_STATE),
+    ]
     consistent = [*consistent, (losses.may_be_discarded, reasons.ZEROS_POSSIBLY_DISCARDED)]
     return CheckResults(_by_candidate(partial), _by_candidate(consistent))
 
@@ -105,15 +118,17 @@ def _by_candidate(pairs: list[tuple[Bools, Reason]]) -> dict[int, list[Reason]]:
 
 def _stale_extents(blocks: BlockAttribution) -> dict[int, tuple[int, int]]:
     """(extents, logical start of the last) of candidates without a map, if several."""
-    candidates = blocks.candidates
+    candidates, table = blocks.candidates, blocks.history.states.table
     places = np.flatnonzero(candidates.map_source == NO_MAP)
-    starts, count = stale_extent_starts(
-        blocks.history.states.table.take(candidates.state_row[places])
-    )
-    several = np.flatnonzero(count > 1)
-    last = starts[several, count[several] - 1]
-    rows = np.stack([places[several], count[several], last], axis=1).tolist()
-    return {candidate: (extents, begin) for candidate, extents, begin in rows}
+    found: dict[int, tuple[int, int]] = {}
+    for at in range(0, len(places), INODES_AT_ONCE):
+        some = places[at : at + INODES_AT_ONCE]
+        starts, count = stale_extent_starts(table.take(candidates.state_row[some]))
+        several = np.flatnonzero(count > 1)
+        last = starts[several, count[several] - 1]
+        rows = np.stack([some[several], count[several], last], axis=1).tolist()
+        found |= {candidate: (extents, begin) for candidate, extents, begin in rows}
+    return found
 
 
 def _without_map(extents: tuple[int, int] | None, block_size: int) -> list[Reason]:
@@ -126,49 +141,38 @@ def _without_map(extents: tuple[int, int] | None, block_size: int) -> list[Reaso
 
 
 def _grade(
-    blocks: BlockAttribution,
-    checks: CheckResults,
-    candidate: int,
-    lost: CandidateLosses,
-    against: list[Reason],
-) -> tuple[Grade, list[Reason]]:
-    """Grade and reasons of a candidate with a map."""
-    inode, count = blocks.deletion.inode[candidate], blocks.block_counts[candidate]
+    checks: CheckResults, candidate: int, count: int, lost: CandidateLosses, against: list[Reason]
+) -> Grade:
+    """Grade of a candidate with a map of `count` blocks; appends to the reasons against it."""
     against += checks.partial.get(candidate, ())
-    if inode.is_inline and lacks_inline_data(inode):
-        against.append(reasons.INLINE_DATA_INCOMPLETE)
-    if blocks.tree_block_reused[candidate]:
-        against.append(reasons.MAP_BLOCK_REUSED)
-    if not count and _changed_later(blocks, candidate, inode):
-        against.append(reasons.CHANGED_AFTER_LAST_STATE)
     missing = total_blocks(lost.pieces)
-    grade = Grade.PARTIAL if against or missing else Grade.INTACT
-    if grade is Grade.INTACT and candidate in checks.consistent:
-        against += checks.consistent[candidate]
-        grade = Grade.CONSISTENT
     if count and missing >= count:
-        grade = Grade.OVERWRITTEN
-    if inode.is_encrypted:
-        against.append(reasons.ENCRYPTED)
-    if lost.from_tagged:
-        against.insert(0, reasons.CONTENT_FROM_JOURNAL.filled(n=f"{lost.from_tagged:,}"))
-        grade = Grade.CONSISTENT if grade is Grade.INTACT else grade
-    return grade, against
+        return Grade.OVERWRITTEN
+    if against or missing:
+        return Grade.PARTIAL
+    against += checks.consistent.get(candidate, ())
+    return Grade.CONSISTENT if against or lost.from_tagged else Grade.INTACT
 
 
-def _changed_later(blocks: BlockAttribution, candidate: int, inode: Inode) -> bool:
-    """Whether a file may have got blocks between its last, empty state and its deletion.
+def _inline_data_incomplete(blocks: BlockAttribution) -> Bools:
+    """Inline data without the part that the inode's attributes held."""
+    row, table = blocks.candidates.state_row, blocks.history.states.table
+    found: Bools = (table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
+    for candidate in np.flatnonzero(found).tolist():
+        found[candidate] = lacks_inline_data(table.one(row[candidate]))
+    return found
+
+
+def _changed_later(blocks: BlockAttribution) -> Bools:
+    """Files that may have got blocks between their last, empty state and their deletion.
 
     Freeing blocks sets mtime. Assumed true for states and deletions from fast commits.
     """
-    deletion = blocks.deletion
-    if inode.kind != "file" or inode.is_inline:
-        return False
-    tid = deletion.tid[candidate]
-    if (
-        TID_PRE_FAST_COMMIT <= tid < TID_ON_DISK
-        or inode.number in blocks.history.freed_by_fast_commits
-    ):
-        return True
-    freed = deletion.freed_mtime[candidate]
-    return freed is not None and freed != inode.mtime
+    history, row = blocks.history, blocks.candidates.state_row
+    table, tid = history.states.table, blocks.deletion.tid
+    inline = (table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
+    empty = table.is_regular[row] & ~inline & (blocks.block_counts == 0)
+    by_fast_commit = (tid >= TID_PRE_FAST_COMMIT) & (tid < TID_ON_DISK)
+    by_fast_commit |= np.isin(table.number[row], history.freed_by_fast_commits)
+    changed: Bools = empty & (by_fast_commit | blocks.deletion.mtime_changed)
+    return changed
