@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -73,14 +74,18 @@ def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool
 
 def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
     """(last write or creation time, ns; blocks) of the runs of all files with known blocks."""
-    history, times = blocks.history, []
-    parts = [(history.states.table.take(blocks.candidates.state_row), blocks.runs)]
-    for table, maps in history.fs.allocated_maps():
-        parts.append((table, maps.runs.take(table.is_regular[maps.runs.owner])))
-    for table, runs in parts:
+    history = blocks.history
+    candidates = history.states.table.take(blocks.candidates.state_row)
+    allocated = (
+        (table, maps.runs.take(table.is_regular[maps.runs.owner]))
+        for table, maps in history.fs.allocated_maps()
+    )
+    times, lengths = [], []
+    for table, runs in chain([(candidates, blocks.runs)], allocated):
         latest = np.maximum(table.crtime, table.mtime)  # deletion sets mtime too
         times.append(np.where(table.links_count > 0, latest, table.crtime)[runs.owner])
-    return np.concatenate(times), np.concatenate([runs.length for _, runs in parts])
+        lengths.append(runs.length)
+    return np.concatenate(times), np.concatenate(lengths)
 
 
 def _looks_like_file_start(head: bytes, behind_others: bool) -> bool:

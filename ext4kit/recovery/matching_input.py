@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,15 +40,8 @@ class PlacedFiles:
 
 def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
     """All allocated files, and candidates with a map."""
-    fs, states, runs = blocks.history.fs, blocks.history.states, blocks.runs
-    earlier = blocks.candidates.superseded
-    every = np.arange(len(blocks.candidates))
-    tables = [(states.table.take(blocks.candidates.state_row), runs, earlier, every)]
-    for table, maps in fs.allocated_maps():
-        nobody = np.full(len(table), NOTHING)
-        tables.append((table, maps.runs, np.zeros(len(table), bool), nobody))
-    placed, regular, candidate, theirs = [], [], [], []
-    for table, data, superseded, row in tables:
+    fs, placed, regular, candidate, theirs = blocks.history.fs, [], [], [], []
+    for table, data, superseded, row in _mapped_files(blocks):
         mapped, part = _placement(fs, table, data)
         placed.append(part)
         kept = table.is_regular & ~superseded & (table.crtime > 0)
@@ -56,17 +49,25 @@ def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
         candidate.append(row[mapped])
         owner = np.searchsorted(mapped, data.owner)
         theirs.append((replace(data, owner=owner), len(mapped)))
-    taken = Intervals.union(
-        np.concatenate([data.physical for _, data, _, _ in tables]),
-        np.concatenate([data.length for _, data, _, _ in tables]),
-    )
+    runs = Runs.stacked(theirs)
+    taken = Intervals.union(runs.physical, runs.length)
     return PlacedFiles(
         Placement.concat(placed),
         np.concatenate(regular),
         np.concatenate(candidate),
-        Runs.stacked(theirs),
+        runs,
         (taken.start, taken.end),
     )
+
+
+def _mapped_files(blocks: BlockAttribution) -> Iterator[tuple[InodeTable, Runs, Bools, Int64s]]:
+    """(inodes, their runs, True for earlier versions, candidate or NOTHING) in batches."""
+    earlier, states = blocks.candidates.superseded, blocks.history.states
+    table = states.table.take(blocks.candidates.state_row)
+    yield table, blocks.runs, earlier, np.arange(len(earlier))
+    for table, maps in blocks.history.fs.allocated_maps():
+        count = len(table)
+        yield table, maps.runs, np.zeros(count, bool), np.full(count, NOTHING)
 
 
 def _placement(fs: FileSystem, table: InodeTable, runs: Runs) -> tuple[Rows, Placement]:

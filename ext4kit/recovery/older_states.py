@@ -32,7 +32,7 @@ def find_older_states(
     pieces = structures.of_kind(INODES)
     pieces = pieces.take(pieces.stated_number > 0)
     found = []
-    epochs = space.history.epochs
+    epochs = space.epochs
     for in_log in (True, False):
         some = pieces.take(pieces.in_journal == in_log)
         tids = tids_of_untagged(space.log, some.block) if in_log else np.zeros(len(some), np.int64)

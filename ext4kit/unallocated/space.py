@@ -66,7 +66,7 @@ class UnallocatedSpace:
     """
 
     def __init__(self, history: History) -> None:
-        self.history = history
+        self.epochs = history.epochs
         self.fs: FileSystem = history.fs
         self.log: Log | None = history.log
         self.blocks: BlockReader = below_replay(history.fs.blocks)
