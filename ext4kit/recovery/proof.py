@@ -6,11 +6,13 @@ read from the journal also has the transaction of its copy.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
+from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.history.directory_blocks import SRC_DISK
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
@@ -19,7 +21,6 @@ from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.evidence_places import (
-    CopyCounts,
     EntryPlace,
     EvidencePlaces,
     InodePlace,
@@ -30,6 +31,17 @@ from ext4kit.recovery.names import CandidateNames
 
 _I_BLOCK = 40  # byte of an inode at which inline entries may begin, at the earliest
 _ENTRY = 8  # bytes of a directory entry in front of its name
+
+
+@dataclass(frozen=True, slots=True)
+class _InodePlaces(Table):
+    """Where states of inodes were read: byte and block, stored tid of a copy or -1, checksum."""
+
+    offset: Int64s
+    block: Int64s
+    tid: Int64s
+    checksum: Int64s
+    is_known: Bools  # a state has a single place
 
 
 class Proofs:
@@ -52,13 +64,13 @@ class Proofs:
         first, last = self._node_slices[place : place + 2]
         return {
             "file_system_at": self._base,
-            "inode_at": self._inodes[place],
-            "freed_at": self._freed[place],
+            "inode_at": self._inode_place(self._inodes, place),
+            "freed_at": self._inode_place(self._freed, place),
             "map_at": self._nodes[first:last],
-            "name_at": self._name_places[place],
+            "name_at": self._name_place(place),
             "content_at": self._content_places(place),
-            "last_owner": self._owners[place],
-            "copies": self._copies[place],
+            "last_owner": self._owner(place),
+            "copies": {"older": int(self._copies[0][place]), "newer": int(self._copies[1][place])},
         }
 
     # -- places of blocks -----------------------------------------------------------------
@@ -102,8 +114,8 @@ class Proofs:
 
     # -- inodes ---------------------------------------------------------------------------
 
-    def _states(self, rows: Int64s) -> list[InodePlace | None]:
-        """Where each state was read; None if it has no single place."""
+    def _states(self, rows: Int64s) -> _InodePlaces:
+        """Where each state was read."""
         states = self._history.states
         order = states.tid[rows]
         block, skip = self._fs.inode_location(states.table.number[rows])
@@ -117,20 +129,22 @@ class Proofs:
             offset[logged], tid[logged] = self._of_copies(copies[logged])
         known = (offset >= 0) & (logged | (order == TID_ON_DISK))
         known &= ~states.untagged[rows] & (rows >= 0)
-        checksum = states.table.checksum[rows].tolist()
-        columns = (offset + skip).tolist(), block.tolist(), tid.tolist(), checksum, known.tolist()
+        return _InodePlaces(offset + skip, block, tid, states.table.checksum[rows], known)
+
+    def _inode_place(self, places: _InodePlaces, row: int) -> InodePlace | None:
+        """One place as JSON values; None if the state has no single place."""
+        if not places.is_known[row]:
+            return None
         proven = self._fs.superblock.has_metadata_checksums
-        return [
-            {**_place(byte, home, one), "checksum": value if proven else None} if is_known else None
-            for byte, home, one, value, is_known in zip(*columns, strict=True)
-        ]
+        place = _place(int(places.offset[row]), int(places.block[row]), int(places.tid[row]))
+        return {**place, "checksum": int(places.checksum[row]) if proven else None}
 
     @cached_property
-    def _inodes(self) -> list[InodePlace | None]:
+    def _inodes(self) -> _InodePlaces:
         return self._states(self._found.state_row)
 
     @cached_property
-    def _freed(self) -> list[InodePlace | None]:
+    def _freed(self) -> _InodePlaces:
         """Place of the first later state of each candidate that shows it freed.
 
         A freed inode keeps inline data, so this can be the candidate's own state.
@@ -152,9 +166,20 @@ class Proofs:
         """Inode table block of each candidate."""
         return self._fs.inode_location(self._history.states.table.number[self._found.state_row])[0]
 
+    def _owner(self, place: int) -> LastOwner:
+        """A candidate as the last owner, with the first and last transaction that show it."""
+        table, row = self._history.states.table, int(self._found.state_row[place])
+        first, last = (int(column[place]) for column in self._owned)
+        return {
+            "inode": int(table.number[row]),
+            "generation": int(table.generation[row]),
+            "first": None if first < 0 else first,
+            "last": None if last < 0 else last,
+        }
+
     @cached_property
-    def _owners(self) -> list[LastOwner]:
-        """Each candidate as the last owner, with the first and last transaction that show it."""
+    def _owned(self) -> tuple[Int64s, Int64s]:
+        """First and last transaction that show each candidate as the owner; -1 for none."""
         states, row = self._history.states, self._found.state_row
         order = states.tid[row]
         blocks, at = self._table_blocks, np.where(order < TID_PRE_FAST_COMMIT, order, TID_NONE)
@@ -167,27 +192,16 @@ class Proofs:
             until = self._history.last_valid_tid(row)
             _, last = self._of_copies(self._journal_copies.newest_copies(blocks, until))
         on_disk = order >= TID_PRE_FAST_COMMIT
-        first, last = (np.where(on_disk, NO_ROW, tid).tolist() for tid in (first, last))
-        columns = states.table.number[row].tolist(), states.table.generation[row].tolist()
-        return [
-            {
-                "inode": number,
-                "generation": generation,
-                "first": None if begin < 0 else begin,
-                "last": None if end < 0 else end,
-            }
-            for number, generation, begin, end in zip(*columns, first, last, strict=True)
-        ]
+        return np.where(on_disk, NO_ROW, first), np.where(on_disk, NO_ROW, last)
 
     @cached_property
-    def _copies(self) -> list[CopyCounts]:
-        """Number of older and newer copies of each candidate's inode table block."""
+    def _copies(self) -> tuple[Int64s, Int64s]:
+        """Numbers of older and of newer copies of each candidate's inode table block."""
         if self._journal_copies is None:
-            return [{"older": 0, "newer": 0}] * len(self._found)
+            none = np.zeros(len(self._found), np.int64)
+            return none, none
         order = self._history.states.tid[self._found.state_row]
-        older, newer = self._journal_copies.around(self._table_blocks, order)
-        pairs = zip(older.tolist(), newer.tolist(), strict=True)
-        return [{"older": before, "newer": after} for before, after in pairs]
+        return self._journal_copies.around(self._table_blocks, order)
 
     # -- map, content, name ---------------------------------------------------------------
 
@@ -221,29 +235,33 @@ class Proofs:
         blocks, copies = self._tagged[place]
         return _blocks(blocks, *self._of_copies(copies))
 
+    def _name_place(self, place: int) -> EntryPlace | None:
+        """Place of the directory entry of a candidate."""
+        offset, block, tid, is_inline = (column[place] for column in self._named)
+        if is_inline:
+            return self._inline_name(int(self._name_rows[place]), place)
+        return None if offset < 0 else _place(int(offset), int(block), int(tid))
+
     @cached_property
-    def _name_places(self) -> list[EntryPlace | None]:
-        """Place of the directory entry of each candidate."""
-        found: list[EntryPlace | None] = [None] * len(self._found)
-        here = np.flatnonzero(self._name_rows >= 0)
-        rows = self._name_rows[here]
+    def _named(self) -> tuple[Int64s, Int64s, Int64s, Bools]:
+        """(byte or -1, block, stored tid, is inline) of the directory entry of each candidate."""
+        here = self._name_rows >= 0
+        if not len(self._names):
+            none = np.full(len(here), NO_ROW)
+            return none, none, none, here
+        rows = np.maximum(self._name_rows, 0)
         block, source = self._names.block[rows], self._names.source[rows]
-        offset, tid = self._now(block)
-        logged = source >= 0
+        offset, tid = self._now(np.maximum(block, 0))
+        logged = here & (source >= 0)
         offset[logged], tid[logged] = self._of_copies(np.where(block < 0, NO_ROW, source)[logged])
-        known = (block >= 0) & (offset >= 0) & (logged | (source == SRC_DISK))
-        offset += self._names.at[rows]
-        columns = offset.tolist(), block.tolist(), tid.tolist()
-        for row in np.flatnonzero(known).tolist():
-            found[int(here[row])] = _place(*(column[row] for column in columns))
-        for row in np.flatnonzero((block < 0) & logged).tolist():
-            found[int(here[row])] = self._inline_name(int(rows[row]), int(here[row]))
-        return found
+        known = here & (block >= 0) & (offset >= 0) & (logged | (source == SRC_DISK))
+        place = np.where(known, offset + self._names.at[rows], NO_ROW)
+        return place, block, tid, logged & (block < 0)
 
     def _inline_name(self, row: int, place: int) -> EntryPlace | None:
         """Place of an entry of an inline directory."""
         state, name = self._names.source[row], self._names.name[row]
-        where = self._states(np.array([state]))[0]
+        where = self._inode_place(self._states(np.array([state])), 0)
         raw = self._history.states.table.raw[state].tobytes()
         number = int(self._history.states.table.number[self._found.state_row[place]])
         start = raw.find(name, _I_BLOCK + _ENTRY)

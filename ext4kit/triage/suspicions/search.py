@@ -193,8 +193,9 @@ class _RuleMatcher:
             return np.zeros(0, np.int64)
         data = np.frombuffer(names.data, np.uint8)
         odd = (data < 0x20) | (data == 0x7F) | (data == 0xE2)
-        before = np.concatenate([[0], np.cumsum(odd)])
-        inside = before[names.start + names.length] - before[names.start] > 0
+        place = np.flatnonzero(odd)
+        ends = names.start + names.length
+        inside = np.searchsorted(place, ends) > np.searchsorted(place, names.start)
         first = data[names.start]
         second = data[np.minimum(names.start + 1, len(data) - 1)]
         third = data[np.minimum(names.start + 2, len(data) - 1)]
