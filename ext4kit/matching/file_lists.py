@@ -1,0 +1,228 @@
+"""Lists of files that name the content of each: by a digest, or by the content itself.
+
+Checksum lists of coreutils and dpkg (md5sum(1), deb-md5sums(5)), `RECORD` of a Python package (PEP
+376, PEP 427), the index of a git repository (gitformat-index(5)), zip and tar archives. A list is
+hostile data: what does not parse is left out, and no path of it is used as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import hashlib
+import io
+import itertools
+import os
+import re
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import IO, BinaryIO
+
+from ext4kit.errors import AccessError
+from ext4kit.units import NANOSECONDS
+
+MAX_LIST_BYTES = 32 << 20  # of a list, or of the directory of an archive
+MAX_ENTRIES = 500_000  # of one list
+MIN_CRC_BYTES = 64  # contents of that size at least are told apart by CRC-32 and size
+_READ = 1 << 20
+
+
+class Digest(StrEnum):
+    """What a list says of a content."""
+
+    MD5 = "MD5"
+    SHA1 = "SHA-1"
+    SHA256 = "SHA-256"
+    BLOB = "git object id"
+    CRC32 = "CRC-32"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file of a list.
+
+    Attributes:
+        path: as the list has it, made safe: without empty parts, `.` and `..`.
+        digest: the digest of its content, and its value.
+        size: bytes; None where the list has no sizes.
+        time: ns, when the file was there already; None for the time of the list.
+    """
+
+    path: bytes
+    digest: Digest
+    value: bytes
+    size: int | None
+    time: int | None = None
+
+
+def list_reader(path: bytes) -> Callable[[BinaryIO, frozenset[int]], Iterator[ListedFile]] | None:
+    """The reader of a list with this path; None for a file that is no list.
+
+    It takes the file and the sizes that contents have; files of other sizes may be left out. It
+    ends where the list is damaged.
+    """
+    folder, _, name = path.rpartition(b"/")
+    name = name.lower()
+    if name == b"index":
+        is_git = folder.endswith(b".git") or b".git/" in folder
+        return _guarded(_read_git_index) if is_git else None
+    if name == b"record":
+        return _guarded(_read_record) if folder.endswith(b".dist-info") else None
+    if _SUMS_NAME.fullmatch(name):
+        return _guarded(_read_sums)
+    suffix = name.rpartition(b".")[2]
+    if suffix in (b"zip", b"whl", b"jar"):
+        return _guarded(_read_zip)
+    return _guarded(_read_tar) if suffix == b"tar" else None
+
+
+_Reader = Callable[[BinaryIO, frozenset[int]], Iterator[ListedFile]]
+_SUMS_NAME = re.compile(rb"(?:.*\.)?(?:md5|sha1|sha256)(?:sums?)?(?:\.txt)?")
+_DAMAGE = (
+    AccessError, ValueError, LookupError, ArithmeticError, EOFError, OSError, struct.error,
+    zlib.error, csv.Error, tarfile.TarError, zipfile.BadZipFile, NotImplementedError,
+)  # fmt: skip
+
+
+def _guarded(reader: _Reader) -> _Reader:
+    def read(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
+        try:
+            yield from itertools.islice(reader(stream, sizes), MAX_ENTRIES)
+        except _DAMAGE:
+            return
+
+    return read
+
+
+def _safe_path(path: bytes) -> bytes:
+    """A path without empty parts, `.` and `..`; empty where one leads upwards."""
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    return b"" if b".." in parts or b"\0" in path else b"/".join(parts)
+
+
+_SUM = re.compile(rb"([0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{64}) [ *](\S.*)")
+_BY_LETTERS = {32: Digest.MD5, 40: Digest.SHA1, 64: Digest.SHA256}
+
+
+def _read_sums(stream: BinaryIO, _: frozenset[int]) -> Iterator[ListedFile]:
+    for line in stream.read(MAX_LIST_BYTES).splitlines():
+        found = _SUM.fullmatch(line)
+        path = _safe_path(found[2]) if found else b""
+        if found and path:
+            value = bytes.fromhex(found[1].decode("ascii"))
+            yield ListedFile(path, _BY_LETTERS[len(found[1])], value, None)
+
+
+def _read_record(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
+    text = stream.read(MAX_LIST_BYTES).decode("utf-8", "surrogateescape")
+    for row in csv.reader(io.StringIO(text)):
+        if len(row) != 3 or not row[1].startswith("sha256=") or not row[2].isdecimal():
+            continue
+        path = _safe_path(row[0].encode("utf-8", "surrogateescape"))
+        if path and int(row[2]) in sizes:
+            value = base64.urlsafe_b64decode(row[1].removeprefix("sha256=") + "=")
+            yield ListedFile(path, Digest.SHA256, value, int(row[2]))
+
+
+_INDEX_ENTRY = struct.Struct(">10I20sH")  # ctime, mtime, dev, ino, mode, uid, gid, size, id, flags
+_REGULAR, _EXTENDED, _LENGTH = 0o100000, 0x4000, 0xFFF
+
+
+def _read_git_index(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
+    data = stream.read(MAX_LIST_BYTES)
+    mark, version, count = struct.unpack_from(">4sII", data)
+    if mark != b"DIRC" or version not in (2, 3):  # paths of version 4 are compressed
+        return
+    at = 12
+    for _ in range(min(count, len(data) // _INDEX_ENTRY.size)):
+        second, part, *_, mode, _, _, size, value, flags = _INDEX_ENTRY.unpack_from(data, at)
+        start = at + _INDEX_ENTRY.size + 2 * bool(version == 3 and flags & _EXTENDED)
+        end = data.index(b"\0", start)
+        path = _safe_path(data[start:end])
+        at += (end - at) // 8 * 8 + 8
+        if path and size in sizes and mode & 0o170000 == _REGULAR:
+            yield ListedFile(path, Digest.BLOB, value, size, second * NANOSECONDS + part)
+
+
+class _Bounded(io.BufferedIOBase):
+    """An archive; a read gives at most `MAX_LIST_BYTES`, whatever a header asks for."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Bytes from the position."""
+        wanted = MAX_LIST_BYTES if size is None or size < 0 else min(size, MAX_LIST_BYTES)
+        return self._stream.read(wanted)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Set and return the position."""
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        """The position."""
+        return self._stream.tell()
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+
+def _read_zip(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
+    with zipfile.ZipFile(_Bounded(stream)) as archive:
+        for one in archive.infolist():
+            path = _safe_path(one.filename.encode("utf-8", "surrogateescape"))
+            if path and one.file_size in sizes and one.file_size >= MIN_CRC_BYTES:
+                yield ListedFile(path, Digest.CRC32, one.CRC.to_bytes(4, "big"), one.file_size)
+
+
+def _read_tar(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
+    bounded = _Bounded(stream)
+    with tarfile.open(fileobj=bounded, mode="r:", errors="surrogateescape") as archive:
+        for one in itertools.islice(archive, MAX_ENTRIES):
+            archive.members = []  # type: ignore[attr-defined]  # else it keeps all
+            path = _safe_path(one.name.encode("utf-8", "surrogateescape"))
+            if not (path and one.isreg() and not one.issparse() and one.size in sizes):
+                continue
+            member = archive.extractfile(one)
+            if member is not None:
+                value = digest_of(member, one.size, Digest.SHA256)
+                yield ListedFile(path, Digest.SHA256, value, one.size)
+
+
+def digest_of(stream: IO[bytes], size: int, wanted: Digest) -> bytes:
+    """A digest of a content.
+
+    Args:
+        stream: its bytes.
+        size: their number, which the id of a git object begins with.
+        wanted: which digest.
+    """
+    if wanted is Digest.CRC32:
+        found = 0
+        while piece := stream.read(_READ):
+            found = binascii.crc32(piece, found)
+        return found.to_bytes(4, "big")
+    state = hashlib.new(_HASHES[wanted], usedforsecurity=False)
+    state.update(b"blob %d\0" % size if wanted is Digest.BLOB else b"")
+    while piece := stream.read(_READ):
+        state.update(piece)
+    return state.digest()
+
+
+_HASHES = {
+    Digest.MD5: "md5",
+    Digest.SHA1: "sha1",
+    Digest.SHA256: "sha256",
+    Digest.BLOB: "sha1",
+}
