@@ -64,7 +64,7 @@ def command(
     OUT/unnamed/inode-NUMBER-GENERATION  inode known, path unknown
     OUT/unnamed/inode-N-G/PATH           below a directory with unknown path
     OUT/earlier/PATH                     deleted before another file with the same path
-    OUT/inferred/PATH                    content matched with an inode by order
+    OUT/inferred/PATH                    content matched with an inode, or named by a list
     OUT/carved/block-NUMBER.EXTENSION    content without an inode
     OUT/manifest.jsonl                   one record per file, written or not
     OUT/case.json                        actions, times and evidence

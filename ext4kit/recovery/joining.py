@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -39,12 +39,16 @@ from ext4kit.recovery.arranging import (
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNALLOCATED, UNTAGGED_JOURNAL, CarvedContents, head_at
+from ext4kit.recovery.listed_files import ListedName
+from ext4kit.recovery.listed_matches import ListedMatches, match_listed
 from ext4kit.recovery.matching_input import PlacedFiles, find_placed_files, group_of
 from ext4kit.recovery.names import KnownName
 
 BETWEEN = "position between two located files"
 IN_ORDER = "creation order and position on disk"
 FITTING, SPEAKING = "name matches content type", "content contains the name"
+LISTED = "a live list gives the content this name"
+LIKELY = 0.5
 MIN_POSTERIOR = 0.99
 MIN_POSTERIOR_UNBALANCED = 0.995  # where many files have no content, or many contents no file
 MAX_IMBALANCE = 0.1
@@ -60,51 +64,86 @@ MAX_CONTENTS = 100_000  # where contents are this many, only neighbours that are
 
 
 @dataclass(frozen=True, slots=True)
+class Matches:
+    """Contents that belong to freed inodes.
+
+    Attributes:
+        of_candidate: candidate -> what is its own.
+        disputed: contents that are not given the name of their list: a freed inode has this name,
+            or order gives the content another one.
+    """
+
+    of_candidate: dict[int, Match]
+    disputed: frozenset[int] = frozenset()
+
+    @property
+    def contents(self) -> set[int]:
+        """The contents that belong to one."""
+        return {match.content for match in self.of_candidate.values()}
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
-    """What order gives a freed inode.
+    """What a list, or order, gives a freed inode.
 
     Attributes:
         content: row in the contents.
         evidence: what that rests on.
+        digest: what a live list says of the content, if that counts.
     """
 
     content: int
     evidence: str
+    digest: str | None = None
 
 
 def match_contents(
     blocks: BlockAttribution,
     contents: CarvedContents,
     names: Sequence[KnownName | None],
+    listed: Mapping[int, Sequence[ListedName]],
     progress: Progress | None = None,
-) -> dict[int, Match]:
-    """Candidate without a map -> the content that is its own by its place among others.
+) -> Matches:
+    """The contents of candidates without a map, by lists and by their place among others.
 
     Args:
         blocks: of the candidates.
         contents: found without an inode.
         names: of each candidate, None where it is not known.
+        listed: row of a content -> what live lists say of it.
         progress: called with (steps done, steps in all).
     """
     places = _asked(blocks)
     rows = np.flatnonzero(contents.map_source != UNTAGGED_JOURNAL)
     rows = rows[allocation_order(contents.first_block[rows], contents.end_block[rows])]
     if not len(places) or not len(rows):
-        return {}
+        return Matches({})
     known = find_placed_files(blocks)
     joined = match_between(blocks, contents, known, places)
-    if len(rows) > MAX_CONTENTS:
-        return joined
     table = blocks.history.states.table.take(blocks.candidates.state_row[places])
-    places = places[np.lexsort((table.number, table.crtime))]
-    scene = MatchingProblem(blocks, contents, known, names, places, rows)
-    parts = list(split_problem(scene))
-    for part in parts:
-        for place in places[part.files[part.own]].tolist():
-            joined.pop(place, None)
-    joined |= _match_by_order(scene, parts, progress)
+    order = np.lexsort((table.number, table.crtime))
+    places, table = places[order], table.take(order)
+    called = [names[place] for place in places.tolist()]
+    by_list = match_listed(listed, rows, called, table.crtime, table.version)
+    by_order, named = _ByOrder(), by_list.named
+    if len(rows) <= MAX_CONTENTS:
+        scene = MatchingProblem(blocks, contents, known, names, places, rows)
+        parts = list(split_problem(scene))
+        for part in parts:
+            for place in places[part.files[part.own]].tolist():
+                joined.pop(place, None)
+        by_order = _match_by_order(scene, parts, by_list, progress)
+        joined |= by_order.found
+        named = by_list.supported(by_order.likely)
+    certain = {
+        int(places[file]): Match(int(rows[content]), LISTED, by_list.texts[content][file])
+        for content, file in named.items()
+    }
+    taken = {match.content for match in certain.values()}
+    joined = {place: one for place, one in joined.items() if one.content not in taken} | certain
     uses = Counter(match.content for match in joined.values())
-    return {place: match for place, match in joined.items() if uses[match.content] == 1}
+    kept = {place: match for place, match in joined.items() if uses[match.content] == 1}
+    return Matches(kept, frozenset(by_order.disputed | set(rows[by_list.fitting].tolist())))
 
 
 def _asked(blocks: BlockAttribution) -> Rows:
@@ -138,26 +177,44 @@ def match_between(
 
 
 def _match_by_order(
-    scene: MatchingProblem, parts: Sequence[DiskPart], progress: Progress | None
-) -> dict[int, Match]:
+    scene: MatchingProblem,
+    parts: Sequence[DiskPart],
+    listed: ListedMatches,
+    progress: Progress | None,
+) -> _ByOrder:
     """Those to which all around them, their names and their contents leave one answer."""
+    found = _ByOrder()
     parts = [part for part in parts if scene.has_name[part.files[part.own]].any()]
     if not parts:
-        return {}
+        return found
     heads = _read_heads(scene, parts)
     named = [name.name if name else None for name in scene.names]
     endings, called = np.unique([name_class_of(name) for name in named], return_inverse=True)
     fits = likelihood_ratios(
         endings.tolist(), np.array([like for like, _ in heads.values()], np.int64)
     )
-    asked = [_PartOfDisk(scene, part, heads, called + 1, fits) for part in parts]
+    asked = [_PartOfDisk(scene, part, heads, called + 1, fits, listed) for part in parts]
     asked = [one for one in asked if one.can_match]
     answers = posterior_pairs([one.problem for one in asked], progress)
     mixed = _ambiguous_creation_order(scene.blocks, scene.table)
-    found: dict[int, Match] = {}
     for one, aligned in zip(asked, answers, strict=True):
-        found |= one.accept(aligned, mixed)
+        one.accept(aligned, mixed, found)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _ByOrder:
+    """What the order on the disk says.
+
+    Attributes:
+        found: candidate -> its content, where no other answer comes near.
+        disputed: contents whose list has another name than the file that is found.
+        likely: (content, file) that are more likely so than not, by row of the problem.
+    """
+
+    found: dict[int, Match] = field(default_factory=dict)
+    disputed: set[int] = field(default_factory=set)
+    likely: list[tuple[int, int]] = field(default_factory=list)
 
 
 def _read_heads(
@@ -183,6 +240,7 @@ class _PartOfDisk:
         heads: as `_read_heads` gives them.
         name_class: int64, row of `fits` of each file.
         fits: float (rows, columns), as in `MatchingInput`.
+        listed: what lists say of files and contents.
     """
 
     def __init__(
@@ -192,15 +250,16 @@ class _PartOfDisk:
         heads: dict[int, tuple[int, NamesFound]],
         name_class: Int64s,
         fits: Float64s,
+        listed: ListedMatches,
     ) -> None:
-        self._scene, self._part = scene, part
+        self._scene, self._part, self._listed = scene, part, listed
         some, contents = part.files, part.contents
         names = [scene.names[at] for at in some.tolist()]
         mentions = MentionIndex([name_parts(name) for name in names])
         for at in contents.tolist():
             mentions.add_content(heads[at][1])
         liking = np.array([heads[at][0] for at in contents.tolist()])
-        spoken = mentions.likelihood_ratios()
+        spoken = listed.added_to(mentions.likelihood_ratios(), contents, some)
         files = FileStates(
             name_class[some], scene.absence_probability(some, part.unclaimed), scene.folder[some]
         )
@@ -221,12 +280,13 @@ class _PartOfDisk:
         """Whether `accept` can take any pair at all, whatever the answer is."""
         return self._evidence.allows_any(self._part.own)
 
-    def accept(self, aligned: Posteriors, mixed: Bools) -> dict[int, Match]:
-        """The pairs that are sure.
+    def accept(self, aligned: Posteriors, mixed: Bools, found: _ByOrder) -> None:
+        """Add the pairs that are sure.
 
         Args:
             aligned: the answer to `problem`.
             mixed: bool per file of all, as `_ambiguous_creation_order` gives it.
+            found: to add to.
         """
         scene, part = self._scene, self._part
         held = np.ones(len(part.contents), bool)
@@ -238,7 +298,10 @@ class _PartOfDisk:
             scene.contents.end_block[rows] - scene.contents.first_block[rows]
             > STREAM_REQUEST_BLOCKS
         )
-        found = {}
+        for at in np.flatnonzero(aligned.probability > LIKELY).tolist():
+            content, file = int(aligned.observation[at]), int(aligned.state[at])
+            if part.own[file]:
+                found.likely.append((int(part.contents[content]), int(part.files[file])))
         in_ruins = part.unclaimed < -MAX_IMBALANCE
         for at in _certain_pairs(aligned, in_ruins, held, self._evidence).tolist():
             content, file = int(aligned.observation[at]), int(aligned.state[at])
@@ -247,11 +310,15 @@ class _PartOfDisk:
             odd |= mixed[part.files[file]] and mention < STRONG_MENTION
             if part.unclaimed > MAX_IMBALANCE and mention <= 1:
                 odd |= large[content] or fit <= 1
-            if not odd and not self._evidence.contradicts(content, file):
-                found[int(scene.places[part.files[file]])] = Match(
-                    int(rows[content]), _evidence_text(fit, mention)
-                )
-        return found
+            if odd or self._evidence.contradicts(content, file):
+                continue
+            row, asked = int(part.contents[content]), int(part.files[file])
+            if self._listed.contradicts(row, asked, scene.names[asked]):
+                found.disputed.add(int(rows[content]))
+                continue
+            digest = self._listed.texts.get(row, {}).get(asked)
+            match = Match(int(rows[content]), _evidence_text(fit, mention, digest), digest)
+            found.found[int(scene.places[asked])] = match
 
 
 def name_parts(name: KnownName | None) -> tuple[bytes, bytes] | None:
@@ -326,8 +393,9 @@ class _PairEvidence:
         return frozenset().union(*self._claims.values())
 
 
-def _evidence_text(fit: float, mention: float) -> str:
-    also = [FITTING] * (fit > 1) + [SPEAKING] * (mention > 1)
+def _evidence_text(fit: float, mention: float, digest: str | None) -> str:
+    spoken = SPEAKING if digest is None else LISTED
+    also = [FITTING] * (fit > 1) + [spoken] * (mention > 1)
     return "; ".join([IN_ORDER, *also])
 
 

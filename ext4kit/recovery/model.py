@@ -50,7 +50,7 @@ class DeletionGround(StrEnum):
 
 DeletionTime = tuple[int, DeletionGround]  # ns since 1970, and its ground
 
-Sources = dict[Literal["inode", "map", "name", "content", "xattrs"], str]
+Sources = dict[Literal["inode", "map", "name", "content", "digest", "xattrs"], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ class DeletedFile:
         reasons: why it is not intact, and notes on its content, in the order of the checks.
         superseded: an earlier version of a file that changed afterwards.
         other_paths: other full paths that it had when it was deleted (hard links).
-        partial_path: path below `inode-NUMBER-GENERATION`, a directory whose path is unknown.
+        partial_path: path below `inode-NUMBER-GENERATION`, a directory whose path is unknown;
+            without an inode, the path that a live list gives for this content.
         first_block: of content found without the map of an inode, else None.
         fragment: the content is probably a fragment of a file.
         deletion_bound: bound of the deletion time from other evidence than transactions.

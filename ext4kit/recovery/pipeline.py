@@ -16,6 +16,7 @@ from ext4kit.recovery.discarded import report_discarded
 from ext4kit.recovery.fragments import mark_fragments
 from ext4kit.recovery.grading.grade import grade_candidates
 from ext4kit.recovery.joining import match_contents
+from ext4kit.recovery.listed_files import find_listed
 from ext4kit.recovery.losses import find_losses
 from ext4kit.recovery.model import DeletedFiles
 from ext4kit.recovery.names import name_candidates
@@ -53,8 +54,9 @@ def find_deleted(
     losses = find_losses(blocks, artifacts.block_features)
     grading = grade_candidates(blocks, losses, artifacts.maps)
     contents = mark_fragments(find_carved_contents(artifacts, blocks), blocks, artifacts.space)
-    matches = match_contents(blocks, contents, names.names, progress)
-    files = build_records(names, blocks, losses, grading, contents, matches, xattrs)
+    listed = find_listed(fs, contents)
+    matches = match_contents(blocks, contents, names.names, listed, progress)
+    files = build_records(names, blocks, losses, grading, contents, listed, matches, xattrs)
     report_discarded(history.fs, losses.discarded)
     if history.live_copy:
         what = f"{history.live_copy}: the image was probably copied while it was mounted and"

@@ -12,6 +12,7 @@ from ext4kit.recovery.model import TransactionTime
 
 TAGGED_COPIES, UNTAGGED_COPIES = "copies in the journal", "untagged copies in the journal"
 UNTAGGED_COPY = "untagged copy"
+INFERRED = "inferred from its digest"
 ORPHAN_LIST = "orphan list"
 FREED_BLOCK = "unallocated directory block"
 OLD_COPY = "old copy of a directory block in the journal"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import overload
@@ -21,13 +21,15 @@ from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, NO_MAP, STALE_INDE
 from ext4kit.recovery.carved_contents import CarvedContents, content_at, content_file
 from ext4kit.recovery.content import link_target, open_content, reused_ranges
 from ext4kit.recovery.grading.grade import Grading
-from ext4kit.recovery.joining import Match
+from ext4kit.recovery.joining import Match, Matches
 from ext4kit.recovery.journal_content import TaggedContentBlocks
+from ext4kit.recovery.listed_files import MIN_NAMED_BYTES, ListedName, listed_name
 from ext4kit.recovery.losses import Losses
 from ext4kit.recovery.model import DeletedFile, DeletionGround, Grade, Sources
 from ext4kit.recovery.names import CandidateNames, KnownName
 from ext4kit.recovery.proof import Proofs
 from ext4kit.recovery.provenance import (
+    INFERRED,
     MAP_SOURCES,
     ORPHAN_LIST,
     TAGGED_COPIES,
@@ -51,7 +53,8 @@ class FoundFiles(Sequence[DeletedFile]):
         losses: lost blocks.
         grading: grades and reasons.
         contents: carved contents.
-        matches: candidate -> carved content matched to it.
+        listed: carved content without an inode -> what live lists say of it.
+        matches: carved contents matched to candidates.
         xattrs: reader of extended attributes.
         proofs: evidence places of the candidates.
         order: candidates in the order of the records.
@@ -63,7 +66,8 @@ class FoundFiles(Sequence[DeletedFile]):
     losses: Losses
     grading: Grading
     contents: CarvedContents
-    matches: dict[int, Match]
+    listed: Mapping[int, Sequence[ListedName]]
+    matches: Matches
     xattrs: XattrReader
     proofs: Proofs
     order: Int64s
@@ -75,7 +79,8 @@ class FoundFiles(Sequence[DeletedFile]):
     def __iter__(self) -> Iterator[DeletedFile]:
         for start in range(0, len(self.order), _AT_ONCE):
             yield from self._build(self.order[start : start + _AT_ONCE])
-        yield from (content_file(self.contents, row) for row in self.carved.tolist())
+        for row in self.carved.tolist():
+            yield _with_listed_name(content_file(self.contents, row), self.listed.get(row, ()))
 
     @overload
     def __getitem__(self, place: int) -> DeletedFile: ...
@@ -142,7 +147,7 @@ class FoundFiles(Sequence[DeletedFile]):
             _attributes=partial(self.xattrs.read, inode, row),
             _evidence=partial(self.proofs.of, place),
         )
-        match = self.matches.get(place)
+        match = self.matches.of_candidate.get(place)
         return file if match is None else _with_content(file, self.contents, match)
 
     def _content(
@@ -165,7 +170,8 @@ def build_records(
     losses: Losses,
     grading: Grading,
     contents: CarvedContents,
-    matches: dict[int, Match],
+    listed: Mapping[int, Sequence[ListedName]],
+    matches: Matches,
     xattrs: XattrReader,
 ) -> FoundFiles:
     """Deleted files by path; at equal paths the last deleted comes first.
@@ -178,11 +184,11 @@ def build_records(
     order = np.lexsort((number, -freed, candidates.superseded))
     paths = [b"" if name is None else name.path or b"" for name in names.names]
     by_path = sorted(order.tolist(), key=lambda place: (not paths[place], paths[place]))
-    matched = [match.content for match in matches.values()]
+    named = {row: some for row, some in listed.items() if row not in matches.disputed}
     rows = np.argsort(contents.first_block, kind="stable")
     return FoundFiles(
-        names, blocks, losses, grading, contents, matches, xattrs, Proofs(blocks, names),
-        np.array(by_path, np.int64), rows[~np.isin(rows, matched)],
+        names, blocks, losses, grading, contents, named, matches, xattrs, Proofs(blocks, names),
+        np.array(by_path, np.int64), rows[~np.isin(rows, list(matches.contents))],
     )  # fmt: skip
 
 
@@ -190,16 +196,35 @@ def _with_content(file: DeletedFile, contents: CarvedContents, match: Match) -> 
     """A file without known blocks, with its matched carved content."""
     content = content_at(contents, match.content)
     assert content.runs is not None
+    sources: Sources = {"map": match.evidence}
+    if match.digest is not None:
+        sources["digest"] = match.digest
     return replace(
         file,
         size=content.size,
         grade=Grade.CARVED,
         blocks=int(content.runs.length.sum()),
-        sources=file.sources | {"map": match.evidence},
-        reasons=(reasons.CARVED_BOUNDARIES,),
+        sources=file.sources | sources,
+        reasons=() if match.digest is not None else (reasons.CARVED_BOUNDARIES,),
         first_block=int(contents.first_block[match.content]),
         _signature=int(contents.signature[match.content]),
         _content=content,
+    )
+
+
+def _with_listed_name(file: DeletedFile, listed: Sequence[ListedName]) -> DeletedFile:
+    """A content without an inode, with the name that live lists give it."""
+    known = listed_name(listed) if (file.size or 0) >= MIN_NAMED_BYTES else None
+    if known is None:
+        return file
+    sources = file.sources | {"name": INFERRED, "digest": listed[0].text}
+    return replace(
+        file,
+        name=known[0],
+        partial_path=known[1],
+        sources=sources,
+        reasons=(),  # the digest proves its boundaries
+        fragment=False,
     )
 
 

@@ -131,7 +131,7 @@ class _Recovery:
     def _path_of(self, file: DeletedFile) -> _Path:
         """Output path of a file, which no other file has yet."""
         path = _parts_of(file)
-        if path in self._taken:
+        if path in self._taken and file.inode is not None:
             path = (b"earlier", *path[1:])
         self._taken.add(path)
         return path
@@ -242,7 +242,7 @@ def is_written(file: DeletedFile) -> bool:
 
 def _parts_of(file: DeletedFile) -> tuple[bytes, ...]:
     """Output path of a file."""
-    is_inferred = file.grade is Grade.CARVED and file.inode is not None
+    is_inferred = file.grade is Grade.CARVED
     if file.path is not None:
         folder, _, name = file.path.strip(b"/").rpartition(b"/")
         return (*_output_parts(b"inferred" if is_inferred else b"files", folder), name)

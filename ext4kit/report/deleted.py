@@ -104,7 +104,8 @@ def _path_with_notes(file: DeletedFile) -> str:
     """The path, followed by notes about the file."""
     path = display_path(file)
     if file.inode is None:
-        return f"{path}  [{_file_type_text(file)}]"
+        listed = "named by a live list, " if file.name is not None else ""
+        return f"{path}  [{listed}{_file_type_text(file)}]"
     notes: list[str] = [] if file.kind == "file" else [file.kind]
     if file.link_target is not None:
         notes.append(f"to {shown(file.link_target)}")

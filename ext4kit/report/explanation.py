@@ -61,8 +61,8 @@ class Explanation:
 
     def sentences(self) -> list[str]:
         """All sentences, in order."""
-        parts = [self._identity(), self._inode(), self._freed(), self._map(), self._runs()]
-        parts += [self._lost(), self._name(), self._searched(), self._grade()]
+        parts = [self._identity(), self._inode(), self._freed(), self._map(), self._digest()]
+        parts += [self._runs(), self._lost(), self._name(), self._searched(), self._grade()]
         return [printable_text(text) for part in parts for text in part]
 
     def as_record(self) -> ExplanationRecord:
@@ -178,6 +178,10 @@ class Explanation:
             yield f"A block of the map was read at {self._location(node, 'block')}."
         if len(nodes) > MOST_RUNS:
             yield f"The record lists {len(nodes) - MOST_RUNS:,} further blocks of the map."
+
+    def _digest(self) -> Iterator[str]:
+        if (listed := self.record["sources"].get("digest")) is not None:
+            yield f"A live list names the content by its digest: {listed}."
 
     def _runs(self) -> Iterator[str]:
         size, runs = self.fs.superblock.block_size, self.record["extents"]

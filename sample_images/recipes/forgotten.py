@@ -24,6 +24,7 @@ from sample_images.recipes.documents import (
 )
 from sample_images.recipes.logwalk import copies_in_log
 from sample_images.recipes.ondisk import Disk
+from sample_images.recipes.packages import listed_tree
 from sample_images.recipes.recipe import MIB, Recipe, make_ballast, shuffled, wrap_log
 from sample_images.recipes.stage import Stage
 from sample_images.recipes.syscalls import Fallocate, fallocate
@@ -331,6 +332,8 @@ RECIPES = (
     _recipe("leaves_plain", "files with extent leaves, no checksums", LEAVES, PLAIN, 256, 32),
     _recipe("tree", "a tree removed whole", TREE, EXT4, 128, 24),
     _recipe("tree_plain", "a tree removed whole, no checksums", TREE, PLAIN, 128, 24),
+    _recipe("packages", "a tree of packages removed whole, lists of its files live", listed_tree,
+            EXT4, 256, 48),
     _recipe("busy", "half of the freed space reused", busy, EXT4, 64, 24),
     _recipe("real", "a mix of files of this machine", old_files(of_the_machine, 312, 60),
             EXT4, 384, 32),

@@ -1,0 +1,213 @@
+"""Which freed inodes the contents of listed files belong to, by their names."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ext4kit.arrays.types import Float64s, Int64s
+from ext4kit.matching.hmm import Mentions
+from ext4kit.recovery.arranging import MAX_VERSION_UNMOVED
+from ext4kit.recovery.listed_files import ListedName
+from ext4kit.recovery.names import KnownName
+
+LIKELIER = 300.0  # by the listed name of a content
+MAX_ALIKE = 1000  # files of one name, or of one name and directory name; more tell nothing
+_Parts = tuple[bytes, ...]  # of a path, the last one first
+
+
+@dataclass(frozen=True, slots=True)
+class ListedMatches:
+    """Files that can be those that lists name for contents.
+
+    Attributes:
+        texts: content -> each such file, and what the list says.
+        named: content -> its file, where lists, names and times leave no other.
+        names: content -> all names that lists give it.
+        rewritten: content -> files that lists name for it and that were written again since.
+        same: content -> the first one with the same bytes.
+    """
+
+    texts: dict[int, dict[int, str]] = field(default_factory=dict)
+    named: dict[int, int] = field(default_factory=dict)
+    names: dict[int, frozenset[bytes]] = field(default_factory=dict)
+    rewritten: dict[int, set[int]] = field(default_factory=dict)
+    same: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def fitting(self) -> Int64s:
+        """Contents for which lists name a file that is asked for."""
+        some = [at for at in self.names if self.texts[at] or self.rewritten[at]]
+        return np.array(some, np.int64)
+
+    def contradicts(self, content: int, file: int, name: KnownName | None) -> bool:
+        """Whether lists know this content by other names, or as an earlier one of the file."""
+        if content not in self.names or name is None:
+            return False
+        return name.name not in self.names[content] or file in self.rewritten[content]
+
+    def added_to(self, mentions: Mentions, contents: Int64s, files: Int64s) -> Mentions:
+        """Likelihood ratios from names in contents, and those of lists.
+
+        Args:
+            mentions: of the contents and files of a part, by their place in it.
+            contents: rows of the contents.
+            files: rows of the files.
+        """
+        place = {row: at for at, row in enumerate(files.tolist())} if self.texts else {}
+        found = dict(mentions)
+        for at, content in enumerate(contents.tolist()):
+            listed = [place[file] for file in self.texts.get(content, ()) if file in place]
+            if not listed:
+                continue
+            ratios: dict[int, float] = {}
+            if at in mentions:
+                ratios.update(zip(*(one.tolist() for one in mentions[at]), strict=True))
+            ratios.update(dict.fromkeys(listed, LIKELIER))
+            order = sorted(ratios)
+            likelier: Float64s = np.array([ratios[one] for one in order])
+            found[at] = np.array(order, np.int64), likelier
+        return found
+
+    def supported(self, likely: Iterable[tuple[int, int]]) -> dict[int, int]:
+        """Those of `named` that are likely by order too, if only with a content of the same bytes.
+
+        Args:
+            likely: (content, file) pairs that are more likely so than not.
+        """
+        found = {file: self.same.get(content) for content, file in likely}
+        return {
+            content: file
+            for content, file in self.named.items()
+            if found.get(file) == self.same[content]
+        }
+
+
+def match_listed(
+    listed: Mapping[int, Sequence[ListedName]],
+    rows: Int64s,
+    names: Sequence[KnownName | None],
+    made: Int64s,
+    version: Int64s,
+) -> ListedMatches:
+    """Files with the names that lists give to contents.
+
+    A file fits if its path, as far as it is known, ends as the listed path does, and if it was not
+    written more often than others of the list. No other is left if it was made before the list, and
+    as many files fit as there are contents with these bytes.
+
+    Args:
+        listed: row of the content -> what lists say of it.
+        rows: the contents, in disk order.
+        names: of the files, in creation order.
+        made: crtime of each.
+        version: i_version of each.
+    """
+    found = ListedMatches()
+    groups: dict[tuple[ListedName, ...], list[int]] = defaultdict(list)
+    for content, row in enumerate(rows.tolist()):
+        if row in listed:
+            groups[tuple(listed[row])].append(content)
+    asked = _AskedFiles(names if groups else (), version)
+    fits = [(contents, every, asked.fitting(every)) for every, contents in groups.items()]
+    limits = _most_versions([fit for _, _, every in fits for fit in every])
+    pairs: list[tuple[int, int]] = []
+    for contents, every, fitting in fits:
+        kept = [fit for fit in fitting if fit.version <= limits[fit.listed.where]]
+        texts = {fit.file: fit.listed.text for fit in reversed(kept)}
+        sure = {fit.file for fit in kept if fit.is_whole and made[fit.file] <= fit.listed.time}
+        rewritten = {fit.file for fit in fitting} - texts.keys()  # had this content earlier
+        for content in contents:
+            found.texts[content], found.rewritten[content] = texts, rewritten
+            found.names[content] = frozenset(one.name for one in every)
+            found.same[content] = contents[0]
+        if len(sure) == len(contents):
+            pairs += zip(contents, sorted(sure), strict=True)
+    claims = Counter(file for _, file in pairs)  # lists can name several contents for one
+    found.named.update((content, file) for content, file in pairs if claims[file] == 1)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A file with the name of a listed one.
+
+    Attributes:
+        listed: what the list says.
+        file: the file; version: its i_version.
+        is_whole: one of both paths ends with all of the other.
+    """
+
+    listed: ListedName
+    file: int
+    version: int
+    is_whole: bool
+
+
+def _most_versions(fits: Sequence[_Fit]) -> dict[bytes, int]:
+    """List -> the i_version up to which its files were written once, as all in one go.
+
+    Writing a file anew adds 2 or more; when the data goes to the disk can make a difference of 1.
+    """
+    versions: dict[bytes, dict[int, int]] = defaultdict(dict)
+    for fit in fits:
+        versions[fit.listed.where][fit.file] = fit.version
+    return {
+        where: min(files.values()) + 1 if len(files) > 1 else MAX_VERSION_UNMOVED
+        for where, files in versions.items()
+    }
+
+
+class _AskedFiles:
+    """Files whose contents are asked for, by name.
+
+    Args:
+        names: of the files.
+        version: i_version of each.
+    """
+
+    def __init__(self, names: Sequence[KnownName | None], version: Int64s) -> None:
+        self._by_end: dict[_Parts, list[tuple[int, _Parts]]] = defaultdict(list)
+        for file, name in enumerate(names):
+            parts = () if name is None else _known_parts(name)
+            for end in {parts[:1], parts[:2]} - {()}:
+                self._by_end[end].append((file, parts))
+        self._version = version
+
+    def fitting(self, listed: Sequence[ListedName]) -> list[_Fit]:
+        """Files with the names of listed ones."""
+        return [
+            _Fit(one, file, int(self._version[file]), is_whole)
+            for one in listed
+            for file, is_whole in self._of_path(one.path)
+        ]
+
+    def _of_path(self, path: bytes) -> list[tuple[int, bool]]:
+        """(file, whether one of both paths ends with all of the other) of those that fit best."""
+        wanted = tuple(reversed(path.split(b"/")))
+        files = self._by_end.get(wanted[:2]) or self._by_end.get(wanted[:1], [])
+        if len(files) > MAX_ALIKE:
+            return []
+        common = [_common(wanted, parts) for _, parts in files]
+        best = max(common, default=0)
+        fitting = [one for one, length in zip(files, common, strict=True) if length == best]
+        return [
+            (file, best == min(len(wanted), len(parts)) and (best > 1 or len(fitting) == 1))
+            for file, parts in fitting
+        ]
+
+
+def _known_parts(name: KnownName) -> _Parts:
+    """Parts of the known path of a file."""
+    path = name.path if name.path is not None else name.partial_path
+    parts = (path or name.name).strip(b"/").split(b"/")
+    return tuple(reversed(parts if name.path is not None or path is None else parts[1:]))
+
+
+def _common(some: _Parts, others: _Parts) -> int:
+    """How many parts two paths end with in common."""
+    same = [one == other for one, other in zip(some, others, strict=False)]
+    return same.index(False) if False in same else len(same)

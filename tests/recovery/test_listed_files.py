@@ -1,0 +1,200 @@
+"""Names that lists of the living system give to carved contents, held against the truth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ext4kit.matching.file_lists import Digest
+from ext4kit.recovery.listed_files import ListedName, listed_name
+from ext4kit.recovery.listed_matches import ListedMatches, match_listed
+from ext4kit.recovery.names import KnownName
+from sample_images import build
+from sample_images.recipes.leftovers import Leftovers, judge_leftovers
+from sample_images.recipes.making import make
+from sample_images.recipes.truth import Built, Truth, load
+from tests.conftest import Cli
+from tests.environment.sharing import built_once
+from tests.recovery.listed_traps import EACH, TRAPS
+
+LISTED = 0.9  # of the contents that are in a list come under their names
+UNLISTED = b"home/anna/project/plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A recovery: its records, its folder, and the judgement on it."""
+
+    image: Path
+    out: Path
+    truth: Truth
+    records: list[dict[str, Any]]
+    left: Leftovers
+
+    @property
+    def listed(self) -> list[dict[str, Any]]:
+        """Records whose content is in a list."""
+        return [one for one in self.records if "digest" in one["sources"]]
+
+
+def came_of(ext4kit: Cli, built: Built, out: Path) -> Came:
+    done = ext4kit("recover", built.image, "-o", out)
+    assert done.returncode in (0, 1), done.stderr
+    lines = (out / "manifest.jsonl").read_text().splitlines()
+    truth = load(built.truth)
+    records = [json.loads(line) for line in lines]
+    return Came(built.image, out, truth, records, judge_leftovers(built.image, truth, out))
+
+
+@pytest.fixture(scope="module")
+def packages(needs_kernel: None, ext4kit: Cli, tmp_path_factory: pytest.TempPathFactory) -> Came:
+    name = "forgotten_packages"
+    built = built_once(f"small-{name}", lambda folder: build(name, folder, small=True))
+    return came_of(ext4kit, built, tmp_path_factory.mktemp("packages") / "out")
+
+
+@pytest.fixture(scope="module")
+def traps(needs_kernel: None, ext4kit: Cli, tmp_path_factory: pytest.TempPathFactory) -> Came:
+    built = built_once("listed-traps", lambda folder: make(TRAPS, folder))
+    return came_of(ext4kit, built, tmp_path_factory.mktemp("traps") / "out")
+
+
+@pytest.mark.kernel
+def test_listed_contents_come_under_their_names(packages: Came) -> None:
+    names: dict[str, set[bytes]] = {}
+    for one in packages.records:
+        if one["sha256"] and one["name"]:
+            names.setdefault(one["sha256"], set()).add(one["name"].encode())
+    listed = [one for one in packages.truth.files if not one.path.startswith(UNLISTED)]
+    right = [one for one in listed if one.path.rpartition(b"/")[2] in names.get(one.sha256, set())]
+    assert len(right) >= LISTED * len(listed) > 0
+    assert packages.left.misnamed == packages.left.misjoined == []
+
+
+@pytest.mark.kernel
+def test_each_digest_of_a_record_is_that_of_the_output_and_stands_in_its_list(
+    packages: Came,
+) -> None:
+    info = {path.name: path for path in Path("/var/lib/dpkg/info").glob("*.md5sums")}
+    found = 0
+    for one in packages.listed:
+        assert one["output"].startswith("inferred/")
+        assert one["grade"] == "carved"
+        kind, _, rest = one["sources"]["digest"].partition(" of the content in ")
+        where, _, path = rest.partition(", for ")
+        if kind == "MD5":
+            data = (packages.out / one["output"]).read_bytes()
+            line = f"{hashlib.md5(data).hexdigest()}  {path}\n"
+            assert line in info[Path(where).name].read_text()
+            found += 1
+    assert found > 0
+
+
+@pytest.mark.kernel
+def test_explain_says_which_list_names_the_content(ext4kit: Cli, packages: Came) -> None:
+    one = packages.listed[0]
+    line = str(packages.records.index(one) + 1)
+    manifest = packages.out / "manifest.jsonl"
+    done = ext4kit("explain", packages.image, "--manifest", manifest, "--record", line)
+    assert one["sources"]["digest"] in done.stdout, done.stderr
+
+
+@pytest.mark.kernel
+def test_lists_of_files_that_were_changed_since_give_no_wrong_name(traps: Came) -> None:
+    assert traps.left.holding >= EACH * 6 and traps.left.named >= EACH
+    assert traps.left.misnamed == traps.left.misjoined == []
+    assert [one["output"] for one in traps.records if "evil" in str(one["output"])] == []
+    known = {one.sha256 for one in traps.truth.files}
+    versions = [one["output"] for one in traps.listed if one["sha256"] not in known]
+    assert versions == []  # contents that the files of these names had earlier
+
+
+def name(path: bytes) -> KnownName:
+    return KnownName(path.rpartition(b"/")[2], None, b"inode-5-7/" + path, "")
+
+
+def said(
+    path: bytes, time: int = 100, where: bytes = b"/var/lib/dpkg/info/x.md5sums"
+) -> ListedName:
+    return ListedName(path, Digest.MD5, where, time)
+
+
+def matched(
+    listed: dict[int, list[ListedName]], files: list[bytes], made: int = 50, version: int = 2
+) -> ListedMatches:
+    """What is matched among contents 0 to 9 and files that were made at one time."""
+    times, versions = np.full(len(files), made), np.full(len(files), version)
+    return match_listed(listed, np.arange(10), [name(path) for path in files], times, versions)
+
+
+README, COPY = b"usr/share/doc/x/README", b"home/x/README"
+
+
+def test_a_file_that_ends_as_the_listed_path_is_named() -> None:
+    assert matched({3: [said(README)]}, [b"root/" + README]).named == {3: 0}
+    assert matched({3: [said(README)]}, [b"doc/x/README"]).named == {3: 0}
+
+
+def test_of_files_with_one_name_the_one_of_the_longest_common_path_is_named() -> None:
+    assert matched({3: [said(README)]}, [b"x/README", README, COPY]).named == {3: 1}
+
+
+def test_a_file_whose_path_is_another_one_is_only_possible() -> None:
+    found = matched({3: [said(README)]}, [COPY])
+    assert found.named == {}
+    assert list(found.texts[3]) == [0]
+
+
+def test_a_file_that_was_made_after_the_list_is_only_possible() -> None:
+    found = matched({3: [said(README)]}, [README], made=101)
+    assert found.named == {}
+    assert list(found.texts[3]) == [0]
+
+
+def test_a_file_that_was_written_again_does_not_get_what_it_held_before() -> None:
+    found = matched({3: [said(README)]}, [README], version=9)
+    assert (found.named, found.texts[3]) == ({}, {})
+    assert found.contradicts(3, 0, name(README))
+
+
+def test_contents_of_the_same_bytes_are_given_to_as_many_files_in_order() -> None:
+    both = [said(b"usr/a/copyright"), said(b"usr/b/copyright")]
+    files = [b"usr/a/copyright", b"usr/b/copyright"]
+    assert matched({2: both, 7: both}, files).named == {2: 0, 7: 1}
+    assert matched({2: both}, files).named == {}
+    assert matched({2: both, 7: both, 8: both}, files).named == {}
+
+
+def test_a_file_for_which_lists_name_two_contents_is_given_neither() -> None:
+    older = said(README, where=b"/backup/x.md5sums")
+    assert matched({2: [older], 7: [said(README)]}, [README]).named == {}
+
+
+def test_only_what_order_finds_likely_too_is_given() -> None:
+    found = matched({2: [said(README)], 7: [said(b"usr/bin/tool")]}, [README, b"usr/bin/tool"])
+    assert found.supported([(2, 0)]) == {2: 0}
+    assert found.supported([(5, 0), (7, 1)]) == {7: 1}
+
+
+def test_a_name_that_no_list_has_contradicts_the_lists() -> None:
+    found = matched({2: [said(README)]}, [README])
+    assert found.contradicts(2, 0, name(b"home/notes.txt"))
+    assert not found.contradicts(2, 0, name(COPY))
+    assert not found.contradicts(3, 0, name(b"home/notes.txt"))
+
+
+def test_a_content_without_an_inode_is_named_where_all_lists_agree() -> None:
+    assert listed_name([said(README), said(README)]) == (b"README", README)
+    assert listed_name([said(README), said(COPY)]) == (b"README", b"README")
+    assert listed_name([said(README), said(b"usr/share/doc/x/NEWS")]) is None
+
+
+def test_a_content_of_a_listed_file_that_lives_has_no_name() -> None:
+    living = ListedName(README, Digest.MD5, b"/x.md5sums", 100, is_live=True)
+    assert listed_name([living]) is None
