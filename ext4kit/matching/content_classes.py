@@ -103,9 +103,10 @@ def _elf_kind(head: bytes) -> str:
 
 def _markup_kind(head: bytes) -> str:
     """`svg`, `html`, or `markup` for any other."""
-    if _SVG.search(head):
+    drawing, page = _SVG.search(head), _HTML.search(head)
+    if drawing and not (page and page.start() < drawing.start()):  # pages have drawings in them
         return "svg"
-    return "html" if _HTML.search(head) else "markup"
+    return "html" if page else "markup"
 
 
 def _zip_kind(head: bytes) -> str:
@@ -204,14 +205,22 @@ _EXPECTED_OF = {
     "py pyi": "python prose",
     "pl pm pod t": "perl prose",
     "sh bash zsh": "shell",
-    "txt text md rst tex readme license copying changelog authors news copyright": "prose",
+    "md": "prose ini c",
+    "txt text rst tex readme license copying changelog authors news copyright": "prose",
     "yml yaml": "ini prose",
     "1 2 3 4 5 6 7 8": "roff",
     "eml mbox": "prose ini",
     "sql": "prose c",
 }
 _PLAIN_NAME = "-"  # stands for the extension of a name without one
-_OF_PLAIN_NAMES = {"program": 0.4, "shell": 0.15, "prose": 0.15, "python": 0.08, "perl": 0.07}
+_OF_PLAIN_NAMES = {
+    "program": 0.34,
+    "shell": 0.15,
+    "prose": 0.15,
+    "python": 0.08,
+    "perl": 0.07,
+    "binary": 0.06,
+}
 _EXPECTED = {name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()}
 _WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second and third expected class
 _LONGEST = 8  # letters of a file name extension

@@ -1,13 +1,15 @@
 """Names that a content states about itself.
 
 A gzip member holds the name of the compressed file (RFC 1952). A manual page begins with its title,
-a Perl module with its package, a Debian changelog with the package of its directory. Texts and
-programs often contain their own name among other words. A word in many contents has little weight.
+a Perl module with its package, a Debian changelog with the package of its directory, a message
+catalogue with its project and language. Texts and programs often contain their own name among other
+words; the links of an HTML page are to others. A word in many contents has little weight.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ import numpy as np
 from ext4kit.arrays.types import Float64s, Int64s
 
 HEAD = 8192  # bytes of a content that are searched, compressed and decompressed
+CATALOGUE_HEAD = 512 << 10  # the same of a message catalogue, for its header
 _GZIP, _NAMED, _EXTRA = b"\x1f\x8b\x08", 8, 4
 _FLAGS_AT, _FIXED = 3, 10  # offsets in the header of a gzip member
 _GZIP_WINDOW = 31
@@ -29,7 +32,17 @@ _PACKAGE = re.compile(rb"^\s*package(?:\s|#[^\n]*\n)+([\w:]+)", re.MULTILINE)
 _MODULE = re.compile(rb"\0(?:PyInit_|boot_(?:\w+__)?)(\w+)\0")  # what loads a binary module
 _SOURCE = re.compile(rb"[\xda\xfaZz](.)([\x20-\x7e]*?/)?([\w\-]{1,80})\.py", re.DOTALL)
 _PYTHONS = {3379: 36, 3394: 37, 3413: 38, 3425: 39, 3439: 310, 3495: 311, 3531: 312, 3571: 313}
+CATALOGUES = b"LC_MESSAGES"  # directory of message catalogues, below that of the language
+_MO_HEADER, _MO_TRANSLATIONS = 28, 16  # size; offset of the offset of the table of translations
+_LANGUAGE = re.compile(rb"^Language: *([A-Za-z]{2,3}(?:_[A-Z]{2})?(?:@\w+)?)$", re.MULTILINE)
+_PROJECT = re.compile(
+    rb"^Project-Id-Version: *(?:GNU )?([A-Za-z][\w.+\-]*?)[ \-]v?\d", re.MULTILINE
+)
 _PYC_MARK = b"\r\n"  # behind the number of the version in a compiled Python module
+_LINKS = re.compile(rb"""\b(?:href|src)\s*=\s*(?:"[^"]*"|'[^']*')""", re.IGNORECASE)
+_HTML_TITLE = re.compile(
+    rb"<title>\s*([\w.+\-]+)\s*(?:[-:|<]|&\w+;|&#\d+;|\xe2\x80)", re.IGNORECASE
+)
 _CHANGES = re.compile(rb"([a-z0-9][a-z0-9+.\-]+) \([^)\n]+\)")
 _PACKED = (b".gz", b".bz2", b".xz")
 _SHORTEST_STEM, _SHORTEST_PART = 4, 5  # letters; shorter words occur by chance
@@ -70,9 +83,17 @@ def find_names_in(head: bytes, wanted: frozenset[bytes]) -> NamesFound:
     name |= {package[1].lower().rpartition(b"::")[2] + b".pm"} if package else set()
     name |= {module.lower() for module in _MODULE.findall(text)[:1]}
     name |= _compiled_module(head)
+    page = _HTML_TITLE.search(text, 0, HEAD // 2) if b"<title>" in text else None
+    name |= {page[1].lower()} if page else set()
     changes = _CHANGES.match(text)
-    folder = frozenset([changes[1]]) if changes else frozenset()
-    return NamesFound(frozenset(name), folder, _words(text, wanted))
+    header = _catalogue_header(head)
+    project, language = _PROJECT.search(header), _LANGUAGE.search(header)
+    name |= {project[1].lower() + b".mo"} if project else set()
+    folder = {changes[1]} if changes else set()
+    folder |= {catalogue_folder(language[1])} if language else set()
+    if b"href=" in text or b"src=" in text:  # links are to others
+        text = _LINKS.sub(b"", text)
+    return NamesFound(frozenset(name), frozenset(folder), _words(text, wanted))
 
 
 def _compiled_module(head: bytes) -> set[bytes]:
@@ -88,6 +109,21 @@ def _compiled_module(head: bytes) -> set[bytes]:
     full_paths = {one for one in found if one[0]}
     found = full_paths or found
     return {b"%s.cpython-%d.pyc" % (stem, version) for _, stem in found if len(found) == 1}
+
+
+def _catalogue_header(head: bytes) -> bytes:
+    """Header of a message catalogue: the translation of the first, empty message (GNU gettext)."""
+    order = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}.get(head[:4])
+    if order is None or len(head) < _MO_HEADER:
+        return b""
+    (table,) = struct.unpack_from(f"{order}I", head, _MO_TRANSLATIONS)
+    length, start = struct.unpack_from(f"{order}II", head[table : table + 8].ljust(8, b"\0"))
+    return head[start : start + min(length, HEAD)]
+
+
+def catalogue_folder(language: bytes) -> bytes:
+    """The directory of the message catalogues of a language, as the names of files give it."""
+    return language.lower() + b"/" + CATALOGUES.lower()
 
 
 def _decompress_head(head: bytes) -> tuple[bytes, bytes]:
@@ -204,14 +240,32 @@ def _score_own_name(
     count: int,
     worth: dict[int, list[float]],
 ) -> None:
+    """Score what a content says of its own name and directory; files of both go before others."""
+    named, inside = _by_own_name(one, known, often, count), defaultdict[int, list[float]](list)
+    for word in one.folder & known.folders.keys():
+        rare = _SAID_OF_ITSELF * count / often[word]
+        _add_score(inside, known.folders[word], min(_FOLDERS, rare))
+    both = named.keys() & inside.keys()
+    for file in both:
+        worth[file].append(min(_PACKED_NAME, max(named[file]) * max(inside[file])))
+    if not both:
+        for scores in (named, inside):
+            for file, likelier in scores.items():
+                worth[file] += likelier
+
+
+def _by_own_name(
+    one: NamesFound, known: _NameIndex, often: Counter[bytes], count: int
+) -> dict[int, list[float]]:
+    """Scores of files with the name that a content says to be its own."""
+    found: dict[int, list[float]] = defaultdict(list)
     for word in one.name:
         rare = _SAID_OF_ITSELF * count / often[word]
         if word in known.full:
-            _add_score(worth, known.full[word], min(_PACKED_NAME, rare))
+            _add_score(found, known.full[word], min(_PACKED_NAME, rare))
         elif word in known.stems:
-            _add_score(worth, known.stems[word], min(_TITLES, rare))
-    for word in one.folder & known.folders.keys():
-        _add_score(worth, known.folders[word], min(_FOLDERS, _SAID_OF_ITSELF * count / often[word]))
+            _add_score(found, known.stems[word], min(_TITLES, rare))
+    return found
 
 
 def _score_word(word: bytes, known: _NameIndex, rare: float, worth: dict[int, list[float]]) -> None:

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Float64s, Int64s, Rows
+from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 from ext4kit.history.history import TID_NONE
 from ext4kit.matching.between_neighbours import NO_ROW as NO_MATCH
 from ext4kit.matching.between_neighbours import match_by_neighbours
@@ -23,7 +24,15 @@ from ext4kit.matching.hmm import (
     posterior_pairs,
 )
 from ext4kit.matching.observations import allocation_order
-from ext4kit.matching.self_names import HEAD, MentionIndex, NamesFound, find_names_in
+from ext4kit.matching.self_names import (
+    CATALOGUE_HEAD,
+    CATALOGUES,
+    HEAD,
+    MentionIndex,
+    NamesFound,
+    catalogue_folder,
+    find_names_in,
+)
 from ext4kit.matching.transitions import STREAM_REQUEST_BLOCKS
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.recovery.arranging import (
@@ -225,8 +234,10 @@ def _read_heads(
     words = MentionIndex([name_parts(name) for name in scene.names]).words
     for at in sorted({at for part in parts for at in part.contents.tolist()}):
         row = int(scene.rows[at])
-        head = head_at(scene.contents, row, HEAD)
-        like = classify_content(head, int(scene.contents.signature[row]))
+        signature = int(scene.contents.signature[row])
+        is_catalogue = SIGNATURE_NAMES[signature] == "mo"  # its header comes behind its tables
+        head = head_at(scene.contents, row, CATALOGUE_HEAD if is_catalogue else HEAD)
+        like = classify_content(head, signature)
         heads[at] = like, find_names_in(head, words)
     return heads
 
@@ -326,7 +337,9 @@ def name_parts(name: KnownName | None) -> tuple[bytes, bytes] | None:
     if name is None:
         return None
     above = (name.path or name.partial_path or b"").rpartition(b"/")[0]
-    folder = above.rpartition(b"/")[2]
+    upper, _, folder = above.rpartition(b"/")
+    if folder == CATALOGUES:
+        return name.name, catalogue_folder(upper.rpartition(b"/")[2])
     return name.name, b"" if folder.startswith(b"inode-") else folder
 
 

@@ -24,7 +24,7 @@ from sample_images.recipes.documents import (
 )
 from sample_images.recipes.logwalk import copies_in_log
 from sample_images.recipes.ondisk import Disk
-from sample_images.recipes.packages import listed_tree
+from sample_images.recipes.packages import listed_tree, unlisted_tree
 from sample_images.recipes.recipe import MIB, Recipe, make_ballast, shuffled, wrap_log
 from sample_images.recipes.stage import Stage
 from sample_images.recipes.syscalls import Fallocate, fallocate
@@ -334,6 +334,7 @@ RECIPES = (
     _recipe("tree_plain", "a tree removed whole, no checksums", TREE, PLAIN, 128, 24),
     _recipe("packages", "a tree of packages removed whole, lists of its files live", listed_tree,
             EXT4, 256, 48),
+    _recipe("unlisted", "the same tree of packages without lists", unlisted_tree, EXT4, 256, 48),
     _recipe("busy", "half of the freed space reused", busy, EXT4, 64, 24),
     _recipe("real", "a mix of files of this machine", old_files(of_the_machine, 312, 60),
             EXT4, 384, 32),

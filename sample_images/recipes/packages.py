@@ -33,23 +33,29 @@ PLACES = (
 
 def listed_tree(stage: Stage) -> None:
     """The tree, what lists it, a log that goes round, and `rm -rf`."""
+    _tree(stage, is_listed=True)
+
+
+def unlisted_tree(stage: Stage) -> None:
+    """The same without anything that lists it."""
+    _tree(stage, is_listed=False)
+
+
+def _tree(stage: Stage, is_listed: bool) -> None:
     ballast = make_ballast(stage, BALLAST)
     packages = list(_packages(stage.count(1000, 220)))
     listed = len(packages) // 3
     parts = [packages[:listed], *(packages[listed + at :: 4] for at in range(4))]
-    roots = [_write_root(stage, f"{TREE}/{name}", part) for name, part in zip(
-        ("root", "plain", "repository", "unpacked", "saved"), parts, strict=True)
-        if name != "unpacked"]  # fmt: skip
-    _write_zip(stage, "home/anna/unpacked.zip", parts[3])
-    roots.append(_write_root(stage, f"{TREE}/unpacked", parts[3]))
+    for at, name in enumerate(("root", "plain", "repository", "saved")):
+        _write_root(stage, f"{TREE}/{name}", parts[at if at < 3 else 4])
+    if is_listed:
+        _write_zip(stage, "home/anna/unpacked.zip", parts[3])
+    _write_root(stage, f"{TREE}/unpacked", parts[3])
     stage.sync()
-    for package in parts[0]:
-        for kind in ("list", "md5sums", "conffiles"):
-            path = INFO / f"{package[0]}.{kind}"
-            if path.exists():
-                stage.write(f"var/lib/dpkg/info/{path.name}", path.read_bytes())
-    _write_index(stage, f"{TREE}/repository")
-    _write_tar(stage, "home/anna/saved.tar", f"{TREE}/saved")
+    if is_listed:
+        _write_lists(stage, parts[0])
+        _write_index(stage, f"{TREE}/repository")
+        _write_tar(stage, "home/anna/saved.tar", f"{TREE}/saved")
     stage.remount()
     wrap_log(stage, ballast[::PER_BLOCK], ROUNDS)
     stage.remove_tree(TREE)
@@ -101,14 +107,22 @@ def _files(sums: Path, place: str, seen: set[str]) -> list[tuple[str, bytes]]:
     return found
 
 
-def _write_root(stage: Stage, top: str, packages: list[Package]) -> str:
+def _write_root(stage: Stage, top: str, packages: list[Package]) -> None:
     """Packages one after the other, as an installer unpacks them."""
     for _, files in packages:
         for path, data in files:
             target = f"{top}/{path}"
             if not stage.path(target).exists():
                 stage.write(target, data)
-    return top
+
+
+def _write_lists(stage: Stage, packages: list[Package]) -> None:
+    """What dpkg keeps of packages."""
+    for name, _ in packages:
+        for kind in ("list", "md5sums", "conffiles"):
+            path = INFO / f"{name}.{kind}"
+            if path.exists():
+                stage.write(f"var/lib/dpkg/info/{path.name}", path.read_bytes())
 
 
 def _write_zip(stage: Stage, name: str, packages: list[Package]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gettext
 import gzip
 import io
 import py_compile
+import struct
 from pathlib import Path
 
 import pytest
 
-from ext4kit.matching.self_names import MentionIndex, find_names_in
+from ext4kit.matching.self_names import MentionIndex, catalogue_folder, find_names_in
 
 OTHERS = [b"plain words of no meaning %d\n" % number * 20 for number in range(40)]
 
@@ -90,3 +92,64 @@ def test_damaged_heads_say_nothing_and_break_nothing(head: bytes) -> None:
 def test_a_packed_head_that_grows_without_end_is_read_so_far_only() -> None:
     bomb = packed("bomb", b"word " * 4_000_000)
     assert find_names_in(bomb[:8192], frozenset([b"word", b"bomb"])).words == {b"word"}
+
+
+def catalogue(project: str, language: str, order: str = "<", messages: int = 40) -> bytes:
+    """A message catalogue as msgfmt makes it, which Python's reader agrees to."""
+    header = f"Project-Id-Version: {project}\nLanguage: {language}\n"
+    header += "Content-Type: text/plain; charset=UTF-8\n"
+    texts = [(b"", header.encode())]
+    texts += [(b"message %03d" % at, b"text %03d" % at) for at in range(messages)]
+    tables, start = [b"", b""], 28 + 16 * len(texts)
+    pieces = b""
+    for which in (0, 1):
+        for pair in texts:
+            tables[which] += struct.pack(f"{order}II", len(pair[which]), start + len(pieces))
+            pieces += pair[which] + b"\0"
+    first = struct.pack(f"{order}7I", 0x950412DE, 0, len(texts), 28, 28 + 8 * len(texts), 0, 0)
+    made = first + b"".join(tables) + pieces
+    info = gettext.GNUTranslations(io.BytesIO(made)).info()
+    assert (info["project-id-version"], info["language"]) == (project, language)
+    return made
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_a_message_catalogue_says_its_project_and_its_language(order: str) -> None:
+    names = find_names_in(catalogue("GNU tool 1.2", "pt_BR", order), frozenset())
+    assert names.name == {b"tool.mo"}
+    assert names.folder == {catalogue_folder(b"pt_BR")}
+
+
+def test_of_many_catalogues_each_is_of_its_own_project_and_language() -> None:
+    pairs = [(project, language) for language in ("de", "da", "fr") for project in ("ld", "bfd")]
+    mentions = MentionIndex(
+        [(f"{one}.mo".encode(), catalogue_folder(two.encode())) for one, two in pairs]
+    )
+    for project, language in pairs:
+        said = find_names_in(catalogue(f"{project} 2.3", language), mentions.words)
+        mentions.add_content(said)
+    for one in OTHERS:
+        mentions.add_content(find_names_in(one, mentions.words))
+    ratios = mentions.likelihood_ratios()
+    for at in range(len(pairs)):
+        files, likelier = ratios[at]
+        assert files.tolist() == [at]
+        assert likelier[0] >= 10
+
+
+PAGE = b"""<!DOCTYPE html><html><head><title>abbr - make abbreviations - manual</title>
+<link rel="prev" title="and" href="and.html"/><link rel="next" href='alias.html'>
+<script src="../_static/underscore.js"></script></head><body>words</body></html>"""
+
+
+def test_a_page_is_called_by_its_title_and_not_by_its_links() -> None:
+    wanted = frozenset([b"and.html", b"alias.html", b"alias", b"underscore.js", b"abbr"])
+    names = find_names_in(PAGE, wanted)
+    assert names.name == names.words == {b"abbr"}
+
+
+@pytest.mark.parametrize("size", [0, 4, 27, 28, 60, 400, 700])
+def test_a_damaged_catalogue_says_nothing_and_breaks_nothing(size: int) -> None:
+    whole = catalogue("tool 1", "de")
+    find_names_in(whole[:size], frozenset())
+    find_names_in(whole[:12] + b"\xff" * 16 + whole[28:], frozenset())

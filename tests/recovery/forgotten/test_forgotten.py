@@ -56,6 +56,7 @@ FLOORS = {
     "forgotten_tree": Floor(names=1.0),
     "forgotten_tree_plain": Floor(names=1.0),
     "forgotten_packages": Floor(names=1.0, wrong=0.05),  # of whatever packages this machine has
+    "forgotten_unlisted": Floor(names=1.0, wrong=0.05),
     "forgotten_busy": Floor(holding=0.2, exact=0.9, wrong=0.08),  # half of the space is reused
     "forgotten_real": Floor(exact=0.8, wrong=0.1),  # of whatever files this machine has
     "forgotten_edge": Floor(names=0.25),  # the allocator decides which folders the log shows
