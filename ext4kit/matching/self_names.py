@@ -44,6 +44,7 @@ _HTML_TITLE = re.compile(
     rb"<title>\s*([\w.+\-]+)\s*(?:[-:|<]|&\w+;|&#\d+;|\xe2\x80)", re.IGNORECASE
 )
 _CHANGES = re.compile(rb"([a-z0-9][a-z0-9+.\-]+) \([^)\n]+\)")
+_COPYRIGHT = b"/copyright-format/1."  # of Debian, in its first line
 _PACKED = (b".gz", b".bz2", b".xz")
 _SHORTEST_STEM, _SHORTEST_PART = 4, 5  # letters; shorter words occur by chance
 _SAID_OF_ITSELF = 0.5  # share of contents that state their own name there
@@ -90,10 +91,18 @@ def find_names_in(head: bytes, wanted: frozenset[bytes]) -> NamesFound:
     project, language = _PROJECT.search(header), _LANGUAGE.search(header)
     name |= {project[1].lower() + b".mo"} if project else set()
     folder = {changes[1]} if changes else set()
+    name |= _debian_document(text, changes is not None)
     folder |= {catalogue_folder(language[1])} if language else set()
     if b"href=" in text or b"src=" in text:  # links are to others
         text = _LINKS.sub(b"", text)
     return NamesFound(frozenset(name), frozenset(folder), _words(text, wanted))
+
+
+def _debian_document(text: bytes, is_changes: bool) -> set[bytes]:
+    """Names of the documents of Debian packages that have a form of their own."""
+    if is_changes and b"urgency=" in text:
+        return {b"changelog.debian", b"changelog"}
+    return {b"copyright"} if _COPYRIGHT in text else set()
 
 
 def _compiled_module(head: bytes) -> set[bytes]:

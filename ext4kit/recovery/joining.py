@@ -69,6 +69,8 @@ ANOMALY_RADIUS = 2  # files on either side
 MIN_TYPE_RATIO = 0.2  # a content like that is so much rarer under such a name
 NEIGHBOUR_RADIUS = 8  # files
 STRONG_MENTION = 20  # what a content says of its name stands against doubts of the order
+WEAK_MENTION = 3  # of a neighbour does not count against a pair that is nearly certain
+NEARLY_CERTAIN = 0.9995
 MAX_CONTENTS = 100_000  # where contents are this many, only neighbours that are known count
 
 
@@ -321,7 +323,7 @@ class _PartOfDisk:
             odd |= mixed[part.files[file]] and mention < STRONG_MENTION
             if part.unclaimed > MAX_IMBALANCE and mention <= 1:
                 odd |= large[content] or fit <= 1
-            if odd or self._evidence.contradicts(content, file):
+            if odd or self._evidence.contradicts(content, file, float(aligned.probability[at])):
                 continue
             row, asked = int(part.contents[content]), int(part.files[file])
             if self._listed.contradicts(row, asked, scene.names[asked]):
@@ -380,15 +382,22 @@ class _PairEvidence:
         spoken = [files[likelier > 1] for files, likelier in self.spoken.values()]
         return bool(spoken) and bool(np.isin(np.concatenate(spoken), rows).any())
 
-    def contradicts(self, content: int, file: int) -> bool:
-        """Whether the type, or a name in this content or in another one, speaks for other pairs."""
+    def contradicts(self, content: int, file: int, chance: float) -> bool:
+        """Whether the type, or a name in this content or in another one, speaks for other pairs.
+
+        Args:
+            content: of the pair.
+            file: of the pair.
+            chance: its probability.
+        """
         fit, mention = self.for_pair(content, file)
+        bearable = WEAK_MENTION if fit > 1 and chance >= NEARLY_CERTAIN else 0
         files, likelier = self.spoken.get(content, (np.zeros(0, np.int64), np.zeros(0)))
         claimed = self._claims.get(content, frozenset())
         taken = file not in claimed and bool(claimed or file in self._claimed_files)
         near = likelier[(np.abs(files - file) <= NEIGHBOUR_RADIUS) & (files != file)]
         if mention <= 1:
-            return fit <= MIN_TYPE_RATIO or taken or len(near) > 0
+            return fit <= MIN_TYPE_RATIO or taken or near.max(initial=0) > bearable
         if fit <= MIN_TYPE_RATIO and near.max(initial=0) > mention:
             return True
         return taken and (fit <= 1 or len(claimed) == 1)  # one: the content names another file

@@ -153,3 +153,13 @@ def test_a_damaged_catalogue_says_nothing_and_breaks_nothing(size: int) -> None:
     whole = catalogue("tool 1", "de")
     find_names_in(whole[:size], frozenset())
     find_names_in(whole[:12] + b"\xff" * 16 + whole[28:], frozenset())
+
+
+def test_documents_of_debian_packages_have_their_names() -> None:
+    changes = b"tool (1.2-3) unstable; urgency=medium\n\n  * New.\n"
+    assert find_names_in(packed("", changes), frozenset()).name == {
+        b"changelog",
+        b"changelog.debian",
+    }
+    form = b"Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
+    assert find_names_in(form + b"Upstream-Name: tool\n", frozenset()).name == {b"copyright"}

@@ -29,7 +29,7 @@ def test_where_no_pair_is_allowed_each_one_contradicts() -> None:
         if not evidence.allows_any(asked):
             none += 1
             for file in np.flatnonzero(evidence.named & asked).tolist():
-                assert all(evidence.contradicts(content, file) for content in range(5))
+                assert all(evidence.contradicts(content, file, 1.0) for content in range(5))
     assert 50 < none < 250
 
 
@@ -41,3 +41,15 @@ def test_a_type_that_fits_or_a_name_in_a_content_allows_a_pair() -> None:
     assert _PairEvidence(named, usual, like, {}).allows_any(named)
     assert _PairEvidence(named, strange, like, says).allows_any(named)
     assert not _PairEvidence(named, usual, like, {}).allows_any(~named)
+
+
+def test_a_weak_mention_of_a_neighbour_contradicts_all_but_a_nearly_certain_pair() -> None:
+    named, like = np.array([True, True]), np.zeros(1, np.int64)
+    fits = np.full((2, 1), 2.0)
+    weak = _PairEvidence(named, fits, like, {0: (np.array([1]), np.array([2.5]))})
+    assert weak.contradicts(0, 0, 0.99)
+    assert not weak.contradicts(0, 0, 0.9999)
+    strong = _PairEvidence(named, fits, like, {0: (np.array([1]), np.array([8.0]))})
+    assert strong.contradicts(0, 0, 0.9999)
+    strange = _PairEvidence(named, fits / 2, like, {0: (np.array([1]), np.array([2.5]))})
+    assert strange.contradicts(0, 0, 0.9999)
