@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import add
@@ -132,6 +132,19 @@ class TreeLimits:
         return cls(count, SPARE_TEXT + count * size)
 
 
+EntryFilter = Callable[[EntryTable, Bytes2D], Bools]  # (entries, blocks) -> those to keep
+
+
+def with_inodes(numbers: Int64s) -> EntryFilter:
+    """Keep the entries of these inodes."""
+    return lambda entries, _: np.isin(entries.inode, numbers)
+
+
+def with_names(fits: Callable[[bytes], bool]) -> EntryFilter:
+    """Keep the entries whose names fit."""
+    return lambda entries, blocks: np.array([fits(name) for name in entries.names(blocks)], bool)
+
+
 def directory_blocks(
     fs: Inodes, table: InodeTable, bounds: TreeLimits | None = None
 ) -> tuple[Rows, Int64s]:
@@ -162,7 +175,7 @@ def read_directories(
     table: InodeTable,
     dots: bool = True,
     bounds: TreeLimits | None = None,
-    only: Int64s | None = None,
+    only: EntryFilter | None = None,
 ) -> DirListing:
     """The entries of all directories in the table.
 
@@ -171,8 +184,7 @@ def read_directories(
         table: the directories.
         dots: include `.` and `..`.
         bounds: as for `directory_blocks`.
-        only: leave out entries of other inodes than these that are no directories; the blocks
-            of large directories are then never all in memory.
+        only: which entries to keep beside those of directories; all by default.
     """
     owner, block = directory_blocks(fs, table, bounds)
 
@@ -181,7 +193,7 @@ def read_directories(
         entries, broken = parse_entries(rows, fs.has_file_types, dots=dots)
         if only is not None:
             may_be_directory = np.isin(entries.file_type, (0, DIRECTORY_TYPE))
-            entries = entries.take(may_be_directory | np.isin(entries.inode, only))
+            entries = entries.take(may_be_directory | only(entries, rows))
         return _to_listing(entries, rows, owner[piece]), readable, broken
 
     is_plain = isinstance(fs.blocks, SourceBlocks)
@@ -262,7 +274,9 @@ class _Level(Table):
     names: Names
 
 
-def read_tree(fs: Inodes, number: int, path: bytes = b"", only: Int64s | None = None) -> DirTree:
+def read_tree(
+    fs: Inodes, number: int, path: bytes = b"", only: EntryFilter | None = None
+) -> DirTree:
     """The entries below directory `number`, whose own path is `path`.
 
     Args:
@@ -318,7 +332,7 @@ def _limit_level(
 
 
 def _read_level(
-    fs: Inodes, numbers: Int64s, rows: Rows, bounds: TreeLimits, only: Int64s | None
+    fs: Inodes, numbers: Int64s, rows: Rows, bounds: TreeLimits, only: EntryFilter | None
 ) -> tuple[_Level, Rows]:
     """(entries of the directories `numbers`, rows of the directories among those entries)."""
     table = fs.inode_table(numbers)

@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 
-from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError, RequestError, path_text
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
@@ -17,6 +16,7 @@ from ext4kit.filesystem.directories import (
     DirEntry,
     DirListing,
     DirTree,
+    EntryFilter,
     read_directories,
     read_tree,
 )
@@ -177,13 +177,15 @@ class FileSystem(Inodes):
             raise RequestError(f"{what} is encrypted; `content` gives the ciphertext")
         return self.content(inode).open()
 
-    def tree(self, number: int = ROOT, path: bytes = b"", only: Int64s | None = None) -> DirTree:
+    def tree(
+        self, number: int = ROOT, path: bytes = b"", only: EntryFilter | None = None
+    ) -> DirTree:
         """The entries below a directory, in the order of a depth-first walk.
 
         Args:
             number: inode number of the directory.
             path: its path.
-            only: of what is no directory, keep the entries of these inodes alone.
+            only: which entries to keep beside directories; all by default.
         """
         return read_tree(self, number, path, only)
 

@@ -20,6 +20,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
+from ext4kit.filesystem.directories import with_inodes
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history.journal_gaps import JournalGaps, MountCounts, find_journal_gaps
 from ext4kit.history.live_copy import last_commit, start_is_overwritten
@@ -443,9 +444,8 @@ class History:
             used |= self.states.table.dtime[last] == 0
         freed = linked & ~used & (self.states.table.dtime[last] == 0)
         if freed.any():
-            freed &= np.isin(
-                self.number, np.append(self.fs.tree(only=self.number[freed]).inode, ROOT)
-            )
+            tree = self.fs.tree(only=with_inodes(self.number[freed]))
+            freed &= np.isin(self.number, np.append(tree.inode, ROOT))
             used |= freed
         if freed.any():
             what = f"{freed.sum():,} linked inodes are marked free; they are treated as allocated"

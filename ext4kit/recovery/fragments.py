@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
@@ -74,18 +73,19 @@ def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool
 
 def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
     """(last write or creation time, ns; blocks) of the runs of all files with known blocks."""
-    history = blocks.history
-    candidates = history.states.table.take(blocks.candidates.state_row)
-    allocated = (
-        (table, maps.runs.take(table.is_regular[maps.runs.owner]))
-        for table, maps in history.fs.allocated_maps()
-    )
-    times, lengths = [], []
-    for table, runs in chain([(candidates, blocks.runs)], allocated):
-        latest = np.maximum(table.crtime, table.mtime)  # deletion sets mtime too
-        times.append(np.where(table.links_count > 0, latest, table.crtime)[runs.owner])
+    fs, table, row = blocks.history.fs, blocks.history.states.table, blocks.candidates.state_row
+    columns = table.crtime[row], table.mtime[row], table.links_count[row]
+    times, lengths = [_write_time(*columns)[blocks.runs.owner]], [blocks.runs.length]
+    for live, maps in fs.allocated_maps():
+        runs = maps.runs.take(live.is_regular[maps.runs.owner])
+        times.append(_write_time(live.crtime, live.mtime, live.links_count)[runs.owner])
         lengths.append(runs.length)
     return np.concatenate(times), np.concatenate(lengths)
+
+
+def _write_time(crtime: Int64s, mtime: Int64s, links_count: Int64s) -> Int64s:
+    """Last write of inodes; of freed ones, whose mtime is that of the deletion, the creation."""
+    return np.where(links_count > 0, np.maximum(crtime, mtime), crtime)
 
 
 def _looks_like_file_start(head: bytes, behind_others: bool) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from ext4kit.arrays.types import Rows
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.directories import DirTree
+from ext4kit.filesystem.directories import with_names
 from ext4kit.matching.file_lists import Digest, ListedFile, digest_of, list_reader
 from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.carved_contents import UNTAGGED_JOURNAL, CarvedContents, content_at
@@ -80,12 +80,11 @@ def find_listed(fs: FileSystem, contents: CarvedContents) -> dict[int, list[List
     if not known.sizes:
         return {}
     found: dict[int, list[ListedName]] = defaultdict(list)
-    tree = fs.tree()
-    for where, time, one in _listed_files(fs, tree, known.sizes):
+    for where, time, one in _listed_files(fs, known.sizes):
         for row in known.rows(one):
             name = ListedName(one.path, one.digest, where, time if one.time is None else one.time)
             found[row].append(name)
-    living = _living(tree, {one.path for names in found.values() for one in names})
+    living = _living(fs, {one.path for names in found.values() for one in names})
     return {
         row: [replace(one, is_live=one.path in living) for one in names]
         for row, names in found.items()
@@ -133,13 +132,11 @@ class _KnownDigests:
         return found
 
 
-def _listed_files(
-    fs: FileSystem, tree: DirTree, sizes: frozenset[int]
-) -> Iterator[tuple[bytes, int, ListedFile]]:
+def _listed_files(fs: FileSystem, sizes: frozenset[int]) -> Iterator[tuple[bytes, int, ListedFile]]:
     """(path of the list, its time, file) of each file of a live list."""
-    names = tree.names.tolist()
-    rows = np.array([at for at, name in enumerate(names) if name.endswith(_ENDINGS)], np.int64)
-    rows = rows[:MAX_LISTS]
+    tree = fs.tree(only=with_names(lambda name: name.endswith(_ENDINGS)))
+    named = [at for at, name in enumerate(tree.names.tolist()) if name.endswith(_ENDINGS)]
+    rows = np.array(named[:MAX_LISTS], np.int64)
     table = fs.inode_table(tree.inode[rows])
     kept = table.is_regular & (np.cumsum(table.size) <= MAX_LIST_BYTES)
     rows, table = rows[kept], table.take(kept)
@@ -163,15 +160,13 @@ def _time_of(inode: Inode) -> int:
     return max(inode.mtime, inode.crtime or 0)
 
 
-def _living(tree: DirTree, paths: set[bytes]) -> set[bytes]:
+def _living(fs: FileSystem, paths: set[bytes]) -> set[bytes]:
     """Those of some relative paths that live files have, below any directory."""
     ends: dict[bytes, list[bytes]] = defaultdict(list)
     for path in paths:
         ends[path.rpartition(b"/")[2]].append(path)
-    names = tree.names.tolist() if paths else []
-    rows = np.array([at for at, name in enumerate(names) if name in ends], np.int64)
     found = set()
-    for path in tree.paths_of(rows):
+    for path in fs.tree(only=with_names(ends.__contains__)).paths if paths else ():
         known = b"/" + path.lstrip(b"/")
         found |= {one for one in ends[path.rpartition(b"/")[2]] if known.endswith(b"/" + one)}
     return found

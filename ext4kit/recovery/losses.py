@@ -13,6 +13,7 @@ from ext4kit.arrays.types import Bools
 from ext4kit.carving import BlockFeatures
 from ext4kit.errors import path_text
 from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.directories import with_inodes
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.content import LostPiece, blocks_without_copy, drop_overlaps, total_blocks
@@ -155,6 +156,6 @@ def _owner_paths(blocks: BlockAttribution) -> dict[int, bytes]:
     wanted = wanted[wanted > 0]
     if not len(wanted):
         return {}
-    tree = blocks.history.fs.tree(only=wanted)
+    tree = blocks.history.fs.tree(only=with_inodes(wanted))
     rows = np.flatnonzero(np.isin(tree.inode, wanted))
     return dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))

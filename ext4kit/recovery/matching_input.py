@@ -12,6 +12,7 @@ from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.directories import with_inodes
 from ext4kit.matching.between_neighbours import Placement
 from ext4kit.matching.transitions import NOTHING
 from ext4kit.parsers.inode import InodeTable
@@ -124,7 +125,7 @@ class DirectoryIds:
             [_directory_of(names[row]) for row in candidate[removed].tolist()]
         )
         living = np.flatnonzero(candidate == NOTHING)
-        tree = fs.tree(only=number[living])
+        tree = fs.tree(only=with_inodes(number[living]))
         folder = self._assign_ids(tree.folders)[tree.folder]
         entries = np.flatnonzero(folder != NOTHING)
         entries = entries[np.argsort(tree.inode[entries], kind="stable")]

@@ -13,6 +13,7 @@ from itertools import repeat
 import numpy as np
 
 from ext4kit.arrays.types import Int64s
+from ext4kit.filesystem.directories import with_inodes
 from ext4kit.history import PathHistory
 from ext4kit.history.removed import Bond, directory_times
 from ext4kit.parsers.directory import FILE_TYPES
@@ -73,7 +74,7 @@ def find_removed_names(names: CandidateNames, candidates: Candidates) -> list[Re
     numbers = numbers[numbers > 0]
     table = names.paths.history.fs.inode_table(numbers)
     used = set(numbers[(table.mode != 0) & (table.links_count > 0)].tolist())
-    tree = names.paths.history.fs.tree(only=numbers)
+    tree = names.paths.history.fs.tree(only=with_inodes(numbers))
     rows = np.flatnonzero(np.isin(tree.inode, numbers))
     live = set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))
     found = set[RemovedName]()

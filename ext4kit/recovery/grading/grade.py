@@ -58,7 +58,9 @@ def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
     block_size = blocks.history.fs.superblock.block_size
     flags = blocks.history.states.table.flags[blocks.candidates.state_row]
     encrypted = ((flags & int(InodeFlags.ENCRYPT)) != 0).tolist()
-    found: list[tuple[Grade, list[Reason]]] = []
+    grades: list[Grade] = []
+    why: list[tuple[Reason, ...]] = []
+    known: dict[tuple[Reason, ...], tuple[Reason, ...]] = {}  # most candidates have the same ones
     columns = blocks.candidates.map_source.tolist(), blocks.block_counts.tolist(), encrypted
     for candidate, (source, count, is_encrypted) in enumerate(zip(*columns, strict=True)):
         lost = losses.of(candidate)
@@ -69,15 +71,17 @@ def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
             against.append(reasons.BLOCKS_DISCARDED.filled(n=f"{lost.discarded:,}"))
         if source == NO_MAP:
             against += _without_map(extents.get(candidate), block_size)
-            found.append((Grade.OVERWRITTEN, against))
+            grade = Grade.OVERWRITTEN
         else:
             grade = _grade(checks, candidate, count, lost, against)
             if is_encrypted:
                 against.append(reasons.ENCRYPTED)
             if lost.from_tagged:
                 against.insert(0, reasons.CONTENT_FROM_JOURNAL.filled(n=f"{lost.from_tagged:,}"))
-            found.append((grade, against))
-    return Grading([grade for grade, _ in found], [tuple(why) for _, why in found])
+        grades.append(grade)
+        every = tuple(against)
+        why.append(known.setdefault(every, every))
+    return Grading(grades, why)
 
 
 def check_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps) -> CheckResults:
