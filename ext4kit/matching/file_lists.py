@@ -33,7 +33,7 @@ MIN_CRC_BYTES = 64  # contents of that size at least are told apart by CRC-32 an
 _READ = 1 << 20
 
 
-class Digest(StrEnum):
+class DigestKind(StrEnum):
     """What a list says of a content."""
 
     MD5 = "MD5"
@@ -55,7 +55,7 @@ class ListedFile:
     """
 
     path: bytes
-    digest: Digest
+    digest: DigestKind
     value: bytes
     size: int | None
     time: int | None = None
@@ -107,7 +107,7 @@ def _safe_path(path: bytes) -> bytes:
 
 
 _SUM = re.compile(rb"([0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{64}) [ *](\S.*)")
-_BY_LETTERS = {32: Digest.MD5, 40: Digest.SHA1, 64: Digest.SHA256}
+_BY_LETTERS = {32: DigestKind.MD5, 40: DigestKind.SHA1, 64: DigestKind.SHA256}
 
 
 def _read_sums(stream: BinaryIO, _: frozenset[int]) -> Iterator[ListedFile]:
@@ -127,7 +127,7 @@ def _read_record(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile
         path = _safe_path(row[0].encode("utf-8", "surrogateescape"))
         if path and int(row[2]) in sizes:
             value = base64.urlsafe_b64decode(row[1].removeprefix("sha256=") + "=")
-            yield ListedFile(path, Digest.SHA256, value, int(row[2]))
+            yield ListedFile(path, DigestKind.SHA256, value, int(row[2]))
 
 
 _INDEX_ENTRY = struct.Struct(">10I20sH")  # ctime, mtime, dev, ino, mode, uid, gid, size, id, flags
@@ -147,7 +147,7 @@ def _read_git_index(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedF
         path = _safe_path(data[start:end])
         at += (end - at) // 8 * 8 + 8
         if path and size in sizes and mode & 0o170000 == _REGULAR:
-            yield ListedFile(path, Digest.BLOB, value, size, second * NANOSECONDS + part)
+            yield ListedFile(path, DigestKind.BLOB, value, size, second * NANOSECONDS + part)
 
 
 class _Bounded(io.BufferedIOBase):
@@ -183,7 +183,7 @@ def _read_zip(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
         for one in archive.infolist():
             path = _safe_path(one.filename.encode("utf-8", "surrogateescape"))
             if path and one.file_size in sizes and one.file_size >= MIN_CRC_BYTES:
-                yield ListedFile(path, Digest.CRC32, one.CRC.to_bytes(4, "big"), one.file_size)
+                yield ListedFile(path, DigestKind.CRC32, one.CRC.to_bytes(4, "big"), one.file_size)
 
 
 def _read_tar(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
@@ -196,11 +196,11 @@ def _read_tar(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
                 continue
             member = archive.extractfile(one)
             if member is not None:
-                value = digest_of(member, one.size, Digest.SHA256)
-                yield ListedFile(path, Digest.SHA256, value, one.size)
+                value = digest_of(member, one.size, DigestKind.SHA256)
+                yield ListedFile(path, DigestKind.SHA256, value, one.size)
 
 
-def digest_of(stream: IO[bytes], size: int, wanted: Digest) -> bytes:
+def digest_of(stream: IO[bytes], size: int, wanted: DigestKind) -> bytes:
     """A digest of a content.
 
     Args:
@@ -208,21 +208,21 @@ def digest_of(stream: IO[bytes], size: int, wanted: Digest) -> bytes:
         size: their number, which the id of a git object begins with.
         wanted: which digest.
     """
-    if wanted is Digest.CRC32:
+    if wanted is DigestKind.CRC32:
         found = 0
         while piece := stream.read(_READ):
             found = binascii.crc32(piece, found)
         return found.to_bytes(4, "big")
     state = hashlib.new(_HASHES[wanted], usedforsecurity=False)
-    state.update(b"blob %d\0" % size if wanted is Digest.BLOB else b"")
+    state.update(b"blob %d\0" % size if wanted is DigestKind.BLOB else b"")
     while piece := stream.read(_READ):
         state.update(piece)
     return state.digest()
 
 
 _HASHES = {
-    Digest.MD5: "md5",
-    Digest.SHA1: "sha1",
-    Digest.SHA256: "sha256",
-    Digest.BLOB: "sha1",
+    DigestKind.MD5: "md5",
+    DigestKind.SHA1: "sha1",
+    DigestKind.SHA256: "sha256",
+    DigestKind.BLOB: "sha1",
 }

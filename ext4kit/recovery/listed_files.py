@@ -17,7 +17,7 @@ from ext4kit.arrays.types import Rows
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import with_names
-from ext4kit.matching.file_lists import Digest, ListedFile, digest_of, list_reader
+from ext4kit.matching.file_lists import DigestKind, ListedFile, digest_of, list_reader
 from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.carved_contents import UNTAGGED_JOURNAL, CarvedContents, content_at
 
@@ -44,7 +44,7 @@ class ListedName:
     """
 
     path: bytes
-    digest: Digest
+    digest: DigestKind
     where: bytes
     time: int
     is_live: bool = False
@@ -105,7 +105,7 @@ class _KnownDigests:
         self._rows = rows[np.cumsum(contents.size[rows]) <= MAX_HASHED_BYTES]
         self._size = contents.size[self._rows]
         self.sizes = frozenset(self._size.tolist())
-        self._known: dict[tuple[Digest, int | None], dict[bytes, list[int]]] = {}
+        self._known: dict[tuple[DigestKind, int | None], dict[bytes, list[int]]] = {}
 
     def rows(self, one: ListedFile) -> list[int]:
         """Contents with the digest of a listed file, and its size."""
@@ -120,7 +120,7 @@ class _KnownDigests:
         low, high = np.searchsorted(self._size, [size, size + 1])
         return self._rows[low:high]
 
-    def _computed(self, digest: Digest, rows: Rows) -> dict[bytes, list[int]]:
+    def _computed(self, digest: DigestKind, rows: Rows) -> dict[bytes, list[int]]:
         found: dict[bytes, list[int]] = defaultdict(list)
         for row in rows.tolist():
             content = content_at(self._contents, row)

@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.matching.file_lists import MAX_LIST_BYTES, Digest, ListedFile, digest_of, list_reader
+from ext4kit.matching.file_lists import (
+    MAX_LIST_BYTES,
+    DigestKind,
+    ListedFile,
+    digest_of,
+    list_reader,
+)
 
 FILES = {
     b"a/one.txt": b"one\n" * 40,
@@ -51,9 +57,9 @@ def are_right(found: list[ListedFile], below: bytes = b"") -> bool:
 
 @pytest.mark.parametrize(
     ("program", "digest"),
-    [("md5sum", Digest.MD5), ("sha1sum", Digest.SHA1), ("sha256sum", Digest.SHA256)],
+    [("md5sum", DigestKind.MD5), ("sha1sum", DigestKind.SHA1), ("sha256sum", DigestKind.SHA256)],
 )
-def test_checksum_lists_of_coreutils_are_read(tree: Path, program: str, digest: Digest) -> None:
+def test_checksum_lists_of_coreutils_are_read(tree: Path, program: str, digest: DigestKind) -> None:
     done = subprocess.run(
         [program, *(path.decode() for path in FILES)], cwd=tree, capture_output=True, check=True
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.matching.file_lists import Digest
+from ext4kit.matching.file_lists import DigestKind
 from ext4kit.recovery.listed_files import ListedName, listed_name
 from ext4kit.recovery.listed_matches import ListedMatches, match_listed
 from ext4kit.recovery.names import KnownName
@@ -122,7 +122,7 @@ def name(path: bytes) -> KnownName:
 def said(
     path: bytes, time: int = 100, where: bytes = b"/var/lib/dpkg/info/x.md5sums"
 ) -> ListedName:
-    return ListedName(path, Digest.MD5, where, time)
+    return ListedName(path, DigestKind.MD5, where, time)
 
 
 def matched(
@@ -196,5 +196,5 @@ def test_a_content_without_an_inode_is_named_where_all_lists_agree() -> None:
 
 
 def test_a_content_of_a_listed_file_that_lives_has_no_name() -> None:
-    living = ListedName(README, Digest.MD5, b"/x.md5sums", 100, is_live=True)
+    living = ListedName(README, DigestKind.MD5, b"/x.md5sums", 100, is_live=True)
     assert listed_name([living]) is None

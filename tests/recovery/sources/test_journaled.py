@@ -46,7 +46,7 @@ class Came:
 
     @cached_property
     def by_life(self) -> dict[Life, dict[str, DeletedFile]]:
-        """Digest -> file of each inode number and generation."""
+        """DigestKind -> file of each inode number and generation."""
         found: defaultdict[Life, dict[str, DeletedFile]] = defaultdict(dict)
         for file in self.files:
             found[file.number, file.generation][digest(file)] = file
