@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -110,12 +111,14 @@ class Timeline:
 
     def events_at(self, rows: Int64s) -> Iterator[Event]:
         """Events at some rows of `events` (int64)."""
+        source = lru_cache(EVENTS_AT_ONCE)(self._source)  # many events have one copy as source
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = self.events.take(rows[start : start + EVENTS_AT_ONCE])
             times = self.commits.times_of(chosen.order).tolist()
             columns = (getattr(chosen, name).tolist() for name in COLUMNS)
             for time, values in zip(times, zip(*columns, strict=True), strict=True):
-                yield self._event(_EventRow(*values), time)
+                row = _EventRow(*values)
+                yield self._event(row, time, source(row.tag))
 
     def paths_at(self, rows: Int64s) -> Iterator[bytes | None]:
         """The path of each event at its time; None where it is unknown or was removed."""
@@ -130,19 +133,23 @@ class Timeline:
 
     # -- one event ------------------------------------------------------------------------
 
-    def _event(self, row: _EventRow, time: int) -> Event:
+    def _source(self, tag: int) -> str:
+        """Where a journal copy is, by its tag; "" for none."""
+        if tag < 0 or self.history is None:
+            return ""
+        tags = self.history.log.tags
+        return f"log block {tags.position[tag]}, a copy of block {tags.block[tag]}"
+
+    def _event(self, row: _EventRow, time: int, source: str) -> Event:
         kind, order = KINDS[row.kind], row.order
         path, old_path = self._event_paths(row)
         old, new = self._event_values(kind, row)
-        reason = source = field = ""
+        reason = field = ""
         is_copied = False
         if kind is EventKind.HINT:
             field = COMPARED_FIELDS[row.new_second]
             reason = HINT_TEXTS[HintKind(row.old_second)].format(field=field)
             is_copied = row.old_second in COPIED
-        if row.tag >= 0 and self.history is not None:
-            tags = self.history.log.tags
-            source = f"log block {tags.position[row.tag]}, a copy of block {tags.block[row.tag]}"
         return Event(
             kind=kind,
             path=path,

@@ -51,15 +51,19 @@ class EventFilter:
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(translate(self.path or "*"))
 
+    @cached_property
+    def _takes_any_path(self) -> bool:
+        return self.path is None and not self.selection.paths and not self.selection.names
+
     def matches_path(self, event: Event) -> bool:
         """Whether the path of an event, or its former path, matches."""
+        if self._takes_any_path:
+            return True
         paths = [path for path in (event.path, event.old_path) if path is not None]
         if self.path is not None:
             texts = (path.decode("utf-8", "surrogateescape") for path in paths)
             if not any(map(self._pattern.match, texts)):
                 return False
-        if not paths:
-            return not (self.selection.paths or self.selection.names)
         return any(
             self.selection.matches_path(path, None)
             and self.selection.matches_name(path.rpartition(b"/")[2])
