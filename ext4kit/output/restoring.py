@@ -7,6 +7,7 @@ capabilities; attributes of the owner need a file that may be written; times com
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ _SETTABLE = (b"user.", *_NEED_ROOT, b"system.posix_acl_")
 _ON_HANDLES = os.supports_fd
 _NOT_HERE = "this system has no such thing"
 _NOT_ASKED = "only with --restore privileges"
+_USABLE = "its owner keeps the right to read it"
 
 
 class RestoredPart(StrEnum):
@@ -167,7 +169,8 @@ def _try(outcome: Outcome, part: RestoredPart, change: Callable[[], None]) -> No
 def _restore_mode(target: WrittenEntry, mode: int, parts: RestoredParts, outcome: Outcome) -> None:
     """Set the mode; setuid and setgid only where they are wanted and the owner is restored.
 
-    A file would else run with the rights of the one who restores it.
+    A file would else run with the rights of the one who restores it. Whoever is not root and owns
+    the file keeps the right to read it, and to use a folder.
     """
     bits, why = mode & MODE_BITS, ""
     if RestoredPart.PRIVILEGES not in parts:
@@ -175,7 +178,13 @@ def _restore_mode(target: WrittenEntry, mode: int, parts: RestoredParts, outcome
     elif RestoredPart.OWNER not in outcome.restored:
         why = "the owner is not restored"
     wanted = bits & ~PRIVILEGE_BITS if why else bits
-    _try(outcome, RestoredPart.MODE, lambda: _set_mode(target, wanted))
+    usable = 0
+    if not _is_root() and RestoredPart.OWNER not in outcome.restored:
+        usable = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR
+    _try(outcome, RestoredPart.MODE, lambda: _set_mode(target, wanted | usable))
+    if usable & ~bits and RestoredPart.MODE in outcome.restored:
+        outcome.restored.remove(RestoredPart.MODE)
+        outcome.miss(RestoredPart.MODE, _USABLE)
     if bits != wanted:
         outcome.miss(RestoredPart.PRIVILEGES, why)
     elif bits & PRIVILEGE_BITS and RestoredPart.MODE in outcome.restored:
@@ -239,7 +248,7 @@ class Shortfall:
     def report(self, problems: Problems) -> None:
         """One line about each kind."""
         for (what, why), count in self._counts.items():
-            if why == _NOT_ASKED:
+            if why in (_NOT_ASKED, _USABLE):
                 continue
             files = f"{count:,} file" + "s" * (count != 1)
             needs = what == RestoredPart.OWNER or what.startswith(("trusted", "security"))

@@ -179,3 +179,22 @@ def test_without_root_the_owner_is_one_line_and_in_the_manifest(
         "owner: not restored for 2 files: Operation not permitted; this needs root; the manifest"
         " lists them"
     ]
+
+
+@pytest.mark.parametrize("restores_owner", [False, True])
+def test_an_ordinary_user_can_read_what_the_owner_could_not(
+    restores_owner: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A shadow file has mode 0 on some systems; with its owner it has it again."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    parts = EVERYTHING if restores_owner else EVERYTHING - {RestoredPart.OWNER}
+    output = output_of(tmp_path, parts)
+    own = Attributes(0o100000, os.getuid(), os.getgid(), 1, 2, dict)
+    written = output.write((b"shadow",), [Chunk(0, 8, CONTENT)], "", own)
+    output.make_folder((b"folder",))
+    folder = Attributes(0o40000, os.getuid(), os.getgid(), 1, 2, dict)
+    output.restore_folder((b"folder",), folder)
+    modes = [(output.root / name).stat().st_mode & 0o7777 for name in ("shadow", "folder")]
+    assert modes == ([0, 0] if restores_owner else [0o400, 0o700])
+    missed = [each["what"] for each in written.outcome.record()["not_restored"]]
+    assert ("mode" in missed) != restores_owner
