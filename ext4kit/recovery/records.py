@@ -57,8 +57,7 @@ class FoundFiles(Sequence[DeletedFile]):
         matches: carved contents matched to candidates.
         xattrs: reader of extended attributes.
         proofs: evidence places of the candidates.
-        order: candidates in the order of the records.
-        carved: rows of the contents without an inode, whose records follow.
+        rows: candidates, and as ~row the contents without an inode, in the order of the records.
     """
 
     names: CandidateNames
@@ -70,37 +69,34 @@ class FoundFiles(Sequence[DeletedFile]):
     matches: Matches
     xattrs: XattrReader
     proofs: Proofs
-    order: Int64s
-    carved: Int64s
+    rows: Int64s
 
     def __len__(self) -> int:
-        return len(self.order) + len(self.carved)
+        return len(self.rows)
 
     def __iter__(self) -> Iterator[DeletedFile]:
-        for start in range(0, len(self.order), _AT_ONCE):
-            yield from self._build(self.order[start : start + _AT_ONCE])
-        for row in self.carved.tolist():
-            yield _with_listed_name(content_file(self.contents, row), self.listed.get(row, ()))
+        for start in range(0, len(self.rows), _AT_ONCE):
+            yield from self._build(self.rows[start : start + _AT_ONCE])
 
     @overload
     def __getitem__(self, place: int) -> DeletedFile: ...
     @overload
     def __getitem__(self, place: RowSlice) -> FoundFiles: ...
     def __getitem__(self, place: int | RowSlice) -> DeletedFile | FoundFiles:
-        if not isinstance(place, slice):
-            row = range(len(self))[place]
-            return next(iter(self[row : row + 1]))
-        rows = np.arange(len(self))[place]
-        first, more = len(self.order), rows >= len(self.order)
-        if (np.diff(more.astype(np.int8)) < 0).any():
-            raise ValueError("a slice of deleted files has the order of the records")
-        carved = self.carved[rows[more] - first]
-        return replace(self, order=self.order[rows[~more]], carved=carved)
+        if isinstance(place, slice):
+            return replace(self, rows=self.rows[place])
+        return next(self._build(np.array([self.rows[place]])))
 
-    def _build(self, places: Int64s) -> Iterator[DeletedFile]:
-        """Records of some candidates."""
-        table = self.blocks.history.states.table.take(self.blocks.candidates.state_row[places])
-        return map(self._record, places.tolist(), table.each())
+    def _build(self, rows: Int64s) -> Iterator[DeletedFile]:
+        """Records of some rows."""
+        states = self.blocks.candidates.state_row[rows[rows >= 0]]
+        inodes = self.blocks.history.states.table.take(states).each()
+        for row in rows.tolist():
+            yield self._record(row, next(inodes)) if row >= 0 else self._carved(~row)
+
+    def _carved(self, row: int) -> DeletedFile:
+        """Record of a content without an inode."""
+        return _with_listed_name(content_file(self.contents, row), self.listed.get(row, ()))
 
     def _record(self, place: int, inode: Inode) -> DeletedFile:
         """Record of a candidate and the inode of its state."""
@@ -185,10 +181,11 @@ def build_records(
     paths = [b"" if name is None else name.path or b"" for name in names.names]
     by_path = sorted(order.tolist(), key=lambda place: (not paths[place], paths[place]))
     named = {row: some for row, some in listed.items() if row not in matches.disputed}
-    rows = np.argsort(contents.first_block, kind="stable")
+    carved = np.argsort(contents.first_block, kind="stable")
+    carved = carved[~np.isin(carved, list(matches.contents))]
     return FoundFiles(
         names, blocks, losses, grading, contents, named, matches, xattrs, Proofs(blocks, names),
-        np.array(by_path, np.int64), rows[~np.isin(rows, list(matches.contents))],
+        np.append(np.array(by_path, np.int64), ~carved),
     )  # fmt: skip
 
 
