@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from functools import partial
 
 import click
 
@@ -23,9 +23,8 @@ from ext4kit.report.deleted import (
     name_lines,
     sorted_files,
 )
-from ext4kit.report.records import write_records
+from ext4kit.report.records import write_lines, write_records
 
-_LINES_AT_ONCE = 4096
 COLOURS = {
     Grade.INTACT: "green",
     Grade.CONSISTENT: "blue",
@@ -105,9 +104,7 @@ def command(
 def _print(deleted: DeletedFiles, names: bool) -> None:
     """Print the table, with coloured grades on a terminal, and the counts."""
     coloured = has_colours(sys.stdout)
-    lines = _lines(deleted, names, coloured)
-    while some := list(islice(lines, _LINES_AT_ONCE)):
-        click.echo("\n".join(some), color=coloured)
+    write_lines(_lines(deleted, names, coloured), partial(click.echo, nl=False, color=coloured))
 
 
 def _lines(deleted: DeletedFiles, names: bool, coloured: bool) -> Iterator[str]:

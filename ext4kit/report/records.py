@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Literal
@@ -48,11 +48,11 @@ def write_record(record: Record) -> None:
     sys.stdout.write(json_line(_placed(record)) + "\n")
 
 
-def write_lines(lines: Iterable[str]) -> None:
-    """Print many lines in large pieces."""
-    lines = iter(lines)
+def write_lines(lines: Iterable[str], write: Callable[[str], object] | None = None) -> None:
+    """Print many lines in large pieces, by `write` or to standard output."""
+    lines, write = iter(lines), write or sys.stdout.write
     while piece := list(islice(lines, _LINES_AT_ONCE)):
-        sys.stdout.write("\n".join(piece) + "\n")
+        write("\n".join(piece) + "\n")
 
 
 def write_records(records: Iterable[Record]) -> None:
