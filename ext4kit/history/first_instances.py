@@ -24,6 +24,8 @@ def is_first_instance(history: History, instance: Int64s) -> Bools:
         history: holds the instances.
         instance: int64 (n,), instances to test.
     """
+    if not len(instance):  # then no inode table is read
+        return np.ones(0, bool)
     superblock = history.fs.superblock
     table = history.states.table
     numbers, times = [table.number], [table.crtime]

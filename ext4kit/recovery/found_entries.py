@@ -122,14 +122,14 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
         (instance, row of `found`) columns, one row per named instance.
     """
     instances, ended = InodeInstances.of(history), ended_by(history)
-    entry, instance = _possible_instances(history, found, instances, ended)
+    directory = directory_instances(history, found)
+    entry, instance = _possible_instances(history, found, directory, instances, ended)
     count = np.bincount(entry, minlength=len(found))
     sole = (count[entry] == 1) & ~history.is_allocated[instance]
-    only = ~_number_used_unrecorded(history, ended)[instance]
-    only &= is_first_instance(history, instance) | _deleted_together(
-        instances, directory_instances(history, found)[entry], instance
-    )
-    sole &= (found.tid[entry] >= 0) | only
+    on_disk = np.flatnonzero(sole & (found.tid[entry] < 0))
+    named, above = instance[on_disk], directory[entry[on_disk]]
+    only = is_first_instance(history, named) | _deleted_together(instances, above, named)
+    sole[on_disk] = only & ~_number_used_unrecorded(history, ended)[named]
     entry, instance = entry[sole], instance[sole]
     latest = np.where(found.tid < 0, _FOREVER, found.tid)[entry]  # the disk is the latest copy
     order = np.lexsort((-latest, instance))
@@ -148,7 +148,11 @@ def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
 
 
 def _possible_instances(
-    history: History, found: FoundEntries, instances: InodeInstances, ended: Int64s
+    history: History,
+    found: FoundEntries,
+    directory: Rows,
+    instances: InodeInstances,
+    ended: Int64s,
 ) -> tuple[Rows, Rows]:
     """(entry, instance) of all instances that an entry can mean.
 
@@ -158,7 +162,6 @@ def _possible_instances(
     low, high = SortedIndex(history.number).bounds(found.inode)
     entry, position = expand(high - low)
     instance = low[entry] + position
-    directory = directory_instances(history, found)
     known = directory >= 0
     begin = np.where(known, np.append(instances.created, 0)[directory], 0)[entry]
     replaced = _number_reused_time(history, found)
