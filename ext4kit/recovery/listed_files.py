@@ -134,8 +134,8 @@ class _KnownDigests:
 
 def _listed_files(fs: FileSystem, sizes: frozenset[int]) -> Iterator[tuple[bytes, int, ListedFile]]:
     """(path of the list, its time, file) of each file of a live list."""
-    tree = fs.tree(only=with_names(lambda name: name.endswith(_ENDINGS)))
-    named = [at for at, name in enumerate(tree.names.tolist()) if name.endswith(_ENDINGS)]
+    tree = fs.tree(only=with_names(_may_be_list))
+    named = [at for at, name in enumerate(tree.names.tolist()) if _may_be_list(name)]
     rows = np.array(named[:MAX_LISTS], np.int64)
     table = fs.inode_table(tree.inode[rows])
     kept = table.is_regular & (np.cumsum(table.size) <= MAX_LIST_BYTES)
@@ -150,6 +150,10 @@ def _listed_files(fs: FileSystem, sizes: frozenset[int]) -> Iterator[tuple[bytes
         with fs.content(inode).open() as stream:
             for one in reader(stream, sizes):
                 yield path, time, one
+
+
+def _may_be_list(name: bytes) -> bool:
+    return name.endswith(_ENDINGS)
 
 
 def _time_of(inode: Inode) -> int:

@@ -40,8 +40,8 @@ def records(ext4kit: Cli, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     lines += [(content("short"), "usr/INSTALLER")]
     listed = (f"{hashlib.md5(data).hexdigest()}  {path}\n" for data, path in lines)
     (tree / INFO).write_text("".join(listed))
-    (tree / "srv/root/etc").mkdir(parents=True)
-    (tree / "srv/root/etc/living.txt").write_bytes(b"another version\n")
+    (tree / "srv/chroot/etc").mkdir(parents=True)
+    (tree / "srv/chroot/etc/living.txt").write_bytes(b"another version\n")
     options = ["-q", "-t", "ext4", "-b", str(BLOCK), "-O", "^has_journal", "-d", str(tree)]
     subprocess.run(["mke2fs", *options, str(image), "8M"], check=True, capture_output=True)
     kinds = [*GIVEN, *NOT_GIVEN]
