@@ -258,4 +258,5 @@ class Shortfall:
 
 
 def _is_root() -> bool:
-    return os.name != "posix" or os.geteuid() == 0
+    """Whether no mode shuts this user out; also where there are no such users."""
+    return not hasattr(os, "geteuid") or os.geteuid() == 0

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import ext4kit
 from ext4kit.cli import main
@@ -47,11 +48,12 @@ CRASH = "internal error"  # a record of it stands for what a command ended with
 
 
 def collect(image: Path) -> Iterator[Output]:
-    """Run all commands on an image, in this process."""
+    """Run all commands on an image, in this process, as an ordinary user would: root gets exact modes."""
     made: dict[str, list[Record]] = {}
     umask = os.umask(0o022)
+    not_root = mock.patch.object(os, "geteuid", lambda: 1000, create=True)
     try:
-        with tempfile.TemporaryDirectory() as folder:
+        with not_root, tempfile.TemporaryDirectory() as folder:
             for command in RUNS:
                 output = _run(command, image, Path(folder) / "out")
                 made[command] = output[2]
