@@ -48,7 +48,7 @@ CRASH = "internal error"  # a record of it stands for what a command ended with
 
 
 def collect(image: Path) -> Iterator[Output]:
-    """Run all commands on an image, in this process, as an ordinary user would: root gets exact modes."""
+    """Run all commands on an image, in this process, as if not as root, who gets exact modes."""
     made: dict[str, list[Record]] = {}
     umask = os.umask(0o022)
     not_root = mock.patch.object(os, "geteuid", lambda: 1000, create=True)
