@@ -174,9 +174,14 @@ class _SpanJoiner:
 
 
 def _to_intervals(versions: DirBlockVersions, spans: _VersionSpans) -> EntryIntervals:
-    """Spans as intervals of tids, sorted by position, because name keys differ between runs."""
+    """Spans as intervals of tids, sorted by position, because name keys differ between runs.
+
+    A freed block on disk can be newer than the first copy in the log. It therefore does not show
+    that an entry of that copy is older.
+    """
     spans = spans.take(np.lexsort((spans.last, spans.at, spans.first)))
     first, last = spans.first, spans.last
+    first = first + ((versions.tid[first] == TID_BEFORE_LOG) & (first < last))
     before = np.maximum(first - 1, 0)
     has_earlier = (first > 0) & (versions.block[first] == versions.block[before])
     has_earlier &= versions.tid[before] != TID_BEFORE_LOG
