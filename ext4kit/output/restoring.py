@@ -252,11 +252,10 @@ class Shortfall:
                 continue
             files = f"{count:,} file" + "s" * (count != 1)
             needs = what == RestoredPart.OWNER or what.startswith(("trusted", "security"))
-            hint = "; this needs root" if needs and not _is_root() else ""
+            hint = "; this needs root" if needs and why != _NOT_HERE and not _is_root() else ""
             text = f"not restored for {files}: {why}{hint}; the manifest lists them"
             problems.add(what, text, Severity.WARNING)
 
 
 def _is_root() -> bool:
-    """Whether no mode shuts this user out; also where there are no such users."""
-    return not hasattr(os, "geteuid") or os.geteuid() == 0
+    return getattr(os, "geteuid", lambda: -1)() == 0

@@ -82,7 +82,7 @@ def test_a_target_keeps_every_byte(tmp_path: Path) -> None:
     assert os.readlink(os.fsencode(path)) == target  # noqa: PTH115 -- a Path changes it
 
 
-@pytest.mark.parametrize("bits", [0o4755, 0o2755, 0o6777, 0o7000])
+@pytest.mark.parametrize("bits", [0o4755, 0o2755, 0o6777, 0o7400])
 def test_privileges_come_with_their_word_and_the_owner_alone(bits: int, tmp_path: Path) -> None:
     for number, parts in enumerate((ALL_PARTS, EVERYTHING - {RestoredPart.OWNER}, EVERYTHING)):
         (tmp_path / str(number)).mkdir()

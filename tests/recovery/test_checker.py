@@ -243,6 +243,7 @@ def test_an_unreadable_image_is_undecided(recovered: Recovered, tmp_path: Path) 
     assert done.stdout.startswith("all undecided")
 
 
+@pytest.mark.usefixtures("needs_kernel")
 def test_the_page_of_the_proof_counts_verdicts_and_changes(tmp_path: Path) -> None:
     proof = Proof()
     prove(proof, "hard_links", tmp_path, 20, random.Random(5))
