@@ -27,7 +27,7 @@ from ext4kit.report.listing import link_targets
 from ext4kit.report.safe import printable_lines
 from ext4kit.selection import Selection
 
-AT_ONCE = 1 << 15
+AT_ONCE = 1 << 13  # rows of a batch, each some 4 KiB with its record
 _TOLD = 64  # rows between two progress calls, where contents are read
 Progress = Callable[[int, int], None]  # (done, total)
 RESIDENT = -1  # location of a range in the inode itself

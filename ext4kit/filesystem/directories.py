@@ -132,17 +132,18 @@ class TreeLimits:
         return cls(count, SPARE_TEXT + count * size)
 
 
-EntryFilter = Callable[[EntryTable, Bytes2D], Bools]  # (entries, blocks) -> those to keep
+# (entries, their blocks, inode number of the directory of each entry) -> those to keep
+EntryFilter = Callable[[EntryTable, Bytes2D, Int64s], Bools]
 
 
 def with_inodes(numbers: Int64s) -> EntryFilter:
     """Keep the entries of these inodes."""
-    return lambda entries, _: np.isin(entries.inode, numbers)
+    return lambda entries, *_: np.isin(entries.inode, numbers)
 
 
 def with_names(fits: Callable[[bytes], bool]) -> EntryFilter:
     """Keep the entries whose names fit."""
-    return lambda entries, blocks: np.array([fits(name) for name in entries.names(blocks)], bool)
+    return lambda entries, blocks, _: np.array(list(map(fits, entries.names(blocks))), bool)
 
 
 def directory_blocks(
@@ -193,7 +194,8 @@ def read_directories(
         entries, broken = parse_entries(rows, fs.has_file_types, dots=dots)
         if only is not None:
             may_be_directory = np.isin(entries.file_type, (0, DIRECTORY_TYPE))
-            entries = entries.take(may_be_directory | only(entries, rows))
+            directory = table.number[owner[piece]][entries.block]
+            entries = entries.take(may_be_directory | only(entries, rows, directory))
         return _to_listing(entries, rows, owner[piece]), readable, broken
 
     is_plain = isinstance(fs.blocks, SourceBlocks)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError
 from ext4kit.filesystem import FileSystem
@@ -164,11 +165,20 @@ def _effects(signs: list[Sign]) -> Iterator[str]:
         yield "changes are not counted: the absence of later writes to a file is not recorded"
 
 
+@dataclass(frozen=True, slots=True)
+class _Files(Table):
+    """Count of changes and times (ns) of regular files with links."""
+
+    version: Int64s
+    ctime: Int64s
+    crtime: Int64s
+
+
 class _Found:
     """Facts from the first inode tables and directory blocks.
 
     Attributes:
-        files: regular files with links.
+        files: of these tables.
         cleared, left: int64 (2,), number of removed entries that are cleared or remain, and last
             change (ns) of a directory with one; -1 if there is none.
     """
@@ -177,19 +187,17 @@ class _Found:
         self._fs = fs
         self.cleared, self.left = np.array([0, -1]), np.array([0, -1])
         self._blocks_left = MOST_BLOCKS
-        tables, inodes = [], 0
+        parts: list[_Files] = []
+        inodes = 0
         for table in fs.inode_batches():
             live = table.take((table.links_count > 0) & (table.number >= fs.superblock.first_inode))
-            tables.append(live.take(live.is_regular & (live.flags & InodeFlags.EA_INODE == 0)))
+            files = live.take(live.is_regular & (live.flags & InodeFlags.EA_INODE == 0))
+            parts.append(_Files(files.version, files.ctime, files.crtime))
             self._read(live.take(live.is_dir & (live.flags & _NO_PLAIN_ENTRIES == 0)))
             inodes += len(table)
             if inodes >= MOST_INODES:
                 break
-        self.files: list[InodeTable] = tables
-
-    def column(self, name: str) -> Int64s:
-        """A column of all files."""
-        return np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in self.files)])
+        self.files = _Files.concat(parts)
 
     def _read(self, table: InodeTable) -> None:
         """Count the removed entries in the blocks of directories."""
@@ -275,7 +283,7 @@ def _latest(times: Int64s) -> int | None:
 
 
 def _of_changes(found: _Found) -> Iterator[Sign]:
-    version, ctime = found.column("version"), found.column("ctime")
+    version, ctime, crtime = found.files.version, found.files.ctime, found.files.crtime
     counted = (version > 1) & (version < 1 << 32)
     if counted.any():
         yield Sign(
@@ -283,8 +291,8 @@ def _of_changes(found: _Found) -> Iterator[Sign]:
             since=COUNTS_CHANGES,
             time=_latest(ctime[counted]),
         )
-    later = ctime - found.column("crtime") > NANOSECONDS
-    uncounted = (version <= 1) & later & (found.column("crtime") > 0)
+    later = ctime - crtime > NANOSECONDS
+    uncounted = (version <= 1) & later & (crtime > 0)
     if uncounted.any():
         yield Sign(
             f"changes of {uncounted.sum():,} regular files are not counted in i_version",
@@ -294,7 +302,7 @@ def _of_changes(found: _Found) -> Iterator[Sign]:
 
 
 def _of_times(fs: FileSystem, found: _Found) -> Iterator[Sign]:
-    ctime = np.unique(found.column("ctime"))
+    ctime = np.unique(found.files.ctime)
     ctime = ctime[ctime > (fs.superblock.mkfs_time + 1) * NANOSECONDS]
     close = np.flatnonzero(np.diff(ctime) < _SHORTEST_TICK)
     if len(close):

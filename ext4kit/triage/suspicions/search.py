@@ -9,9 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.directories import DirTree
+from ext4kit.filesystem.directories import DIRECTORY_TYPE, DirTree, with_inodes
+from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.parsers.directory import EntryTable, Names
 from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
 from ext4kit.problems import Severity
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
@@ -24,7 +27,7 @@ from ext4kit.units import NANOSECONDS
 
 EVENTS_LOOKED_AT = 500_000  # the newest ones; each costs some microseconds
 STORIES = 200  # of the newest sightings of a rule
-NAMES_LOOKED_AT = 400_000  # in directories that a rule names
+NAMES_LOOKED_AT = 400_000  # unusual names, and those in directories that a rule names
 AGE = 60 * NANOSECONDS  # a tool that sets times later than this is not unpacking
 LOCKS = int(InodeFlags.IMMUTABLE | InodeFlags.APPEND)
 _MOUNT_POINTS = frozenset(
@@ -153,20 +156,14 @@ class _RuleMatcher:
     def __init__(self, fs: FileSystem, prefix: bytes) -> None:
         self.fs, self.prefix = fs, prefix
         self.book = _SightingIndex()
-        self.tree: DirTree = fs.tree(path=prefix)
-        self._inside: dict[int, dict[bytes, int]] = {}  # of each directory that was requested
+        self._inside: tuple[int, dict[bytes, int]] = (0, {})  # the last directory asked for
 
     def live(self) -> None:
         """Match live files, by path, by name, and by inode fields."""
         rules = [rule for rule in RULES if rule.live]
-        rows = self._rows_by_path(rules)
         special = self._inodes_with_special_flags()
-        order = np.argsort(self.tree.inode, kind="stable")
-        numbers = self.tree.inode[order]
-        low, high = np.searchsorted(numbers, special), np.searchsorted(numbers, special, "right")
-        named = np.concatenate([rows, *(order[a:b] for a, b in zip(low, high, strict=True))])
-        named = np.unique(named.astype(np.int64))
-        for path, inode in self._files(named):
+        tree = self._part_of_tree(rules, special)
+        for path, inode in self._files(tree):
             traits = inode_traits(inode)
             for rule in rules:
                 if rule.needs <= traits and rule.matches(path):
@@ -177,32 +174,24 @@ class _RuleMatcher:
                     seen.made = inode.crtime
                     self.book.add(rule, seen)
 
-    def _rows_by_path(self, rules: list[Rule]) -> Int64s:
-        """Rows of the tree that a rule may match by directory or by an unusual name."""
-        placed = [rule for rule in rules if rule.folder and Trait.SETUID not in rule.needs]
-        fits = [
-            any(rule.matches_directory(folder) for rule in placed) for folder in self.tree.folders
-        ]
-        rows = np.flatnonzero(np.array(fits, bool)[self.tree.folder])[:NAMES_LOOKED_AT]
-        return np.concatenate([rows, self._rows_with_odd_names()])
+    def _part_of_tree(self, rules: list[Rule], special: Int64s) -> DirTree:
+        """The entries that a rule may match: by directory, by an unusual name, by their inode.
 
-    def _rows_with_odd_names(self) -> Int64s:
-        """Rows whose names have unusual characters, or dots and blanks at unusual places."""
-        names = self.tree.names
-        if not len(names):
-            return np.zeros(0, np.int64)
-        data = np.frombuffer(names.data, np.uint8)
-        odd = (data < 0x20) | (data == 0x7F) | (data == 0xE2)
-        place = np.flatnonzero(odd)
-        ends = names.start + names.length
-        inside = np.searchsorted(place, ends) > np.searchsorted(place, names.start)
-        first = data[names.start]
-        second = data[np.minimum(names.start + 1, len(data) - 1)]
-        third = data[np.minimum(names.start + 2, len(data) - 1)]
-        dot, blank = ord("."), ord(" ")
-        dotted = (first == dot) & ((second == dot) | (second == blank)) & (names.length > 1)
-        dotted &= (third == dot) | (third == blank) | (second == blank)
-        return np.flatnonzero(inside | dotted | (first == blank))
+        Directories are in it too. All entries would take memory for each file.
+        """
+        placed = [rule for rule in rules if rule.folder and Trait.SETUID not in rule.needs]
+        named = [
+            number
+            for path, number in self._directories.items()
+            if any(rule.matches_directory(path) for rule in placed)
+        ]
+        within = np.array(named, np.int64)
+
+        def may_match(entries: EntryTable, blocks: Bytes2D, directory: Int64s) -> Bools:
+            here = np.isin(directory, within) | np.isin(entries.inode, special)
+            return here | _are_odd(entries.packed_names(blocks))
+
+        return self.fs.tree(path=self.prefix, only=may_match)
 
     def _inodes_with_special_flags(self) -> Int64s:
         """Numbers of live inodes that are setuid or locked."""
@@ -214,35 +203,38 @@ class _RuleMatcher:
             found.append(table.number[is_linked & special])
         return np.concatenate(found)
 
-    def _files(self, rows: Int64s) -> Iterator[tuple[bytes, Inode]]:
-        """(path, inode) of some rows of the tree, without unreadable inodes."""
-        numbers = self.tree.inode[rows]
-        rows = rows[(numbers > 0) & (numbers <= self.fs.superblock.inodes_count)]
-        table: InodeTable = self.fs.inode_table(self.tree.inode[rows])
-        yield from zip(self.tree.paths_of(rows), table.each(), strict=True)
+    def _files(self, tree: DirTree) -> Iterator[tuple[bytes, Inode]]:
+        """(path, inode) of the rows of a tree, without unreadable inodes."""
+        rows = np.flatnonzero((tree.inode > 0) & (tree.inode <= self.fs.superblock.inodes_count))
+        if len(rows) > NAMES_LOOKED_AT:
+            what = f"only the first {NAMES_LOOKED_AT:,} of {len(rows):,} names were checked"
+            self.fs.problems.add("rules", what, Severity.NOTE)
+        for start in range(0, min(len(rows), NAMES_LOOKED_AT), INODES_AT_ONCE):
+            some = rows[start : min(start + INODES_AT_ONCE, NAMES_LOOKED_AT)]
+            table: InodeTable = self.fs.inode_table(tree.inode[some])
+            yield from zip(tree.paths_of(some), table.each(), strict=True)
 
     def inode_at(self, path: bytes) -> int:
         """Inode number of a live path, 0 for none."""
         folder, _, name = path.rpartition(b"/")
-        row = self._directories.get(folder)
-        if row is None:
+        number = self._directories.get(folder)
+        if number is None:
             return 0
-        if row not in self._inside:
-            first, last = np.searchsorted(self._by_folder[1], [row, row + 1])
-            rows = self._by_folder[0][first:last]
-            names, numbers = self.tree.names.take(rows).tolist(), self.tree.inode[rows].tolist()
-            self._inside[row] = dict(zip(names, numbers, strict=True))
-        return self._inside[row].get(name, 0)
+        if number != self._inside[0]:
+            entries = self.fs.entries(number)
+            self._inside = number, {entry.name: entry.inode for entry in entries}
+        return self._inside[1].get(name, 0)
 
     @cached_property
     def _directories(self) -> dict[bytes, int]:
-        return {folder: row for row, folder in enumerate(self.tree.folders)}
-
-    @cached_property
-    def _by_folder(self) -> tuple[Int64s, Int64s]:
-        """(rows of the tree by directory, the directory of each)."""
-        order = np.argsort(self.tree.folder, kind="stable")
-        return order, self.tree.folder[order]
+        """Path of each live directory -> its inode number."""
+        tree = self.fs.tree(path=self.prefix, only=with_inodes(np.zeros(0, np.int64)))
+        rows = np.flatnonzero(tree.file_type == DIRECTORY_TYPE)
+        unknown = np.flatnonzero(tree.file_type == 0)
+        if len(unknown):
+            rows = unknown[self.fs.inode_table(tree.inode[unknown]).is_dir]
+        numbers = tree.inode[rows].tolist()
+        return {self.prefix: ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))
 
     def deleted(self, deleted: DeletedFiles) -> None:
         """Match deleted files, including those that were still open."""
@@ -262,13 +254,11 @@ class _RuleMatcher:
     def _deleted(
         self, path: bytes, file: DeletedFile, inode: Inode, rules: _RulesByDirectory
     ) -> None:
-        fitting = rules.of(path)
-        if not fitting:
-            return
-        now = self.inode_at(path)
-        traits = inode_traits(inode) | (set() if now else {Trait.GONE})
+        traits = inode_traits(inode)
+        fitting = [rule for rule in rules.of(path) if rule.needs <= traits | {Trait.GONE}]
+        now = self.inode_at(path) if fitting else 0
         for rule in fitting:
-            if rule.needs <= traits:
+            if not now or Trait.GONE not in rule.needs:
                 note = "another file has this path" if now else ""
                 self.book.add(rule, _deleted_sighting(path, file, note))
 
@@ -325,6 +315,25 @@ class _RuleMatcher:
             self.book.add(_BY_HINT[HintKind(hint)], Sighting(
                 path, event.inode, event.generation, event.time, ["hint"], event=event
             ))  # fmt: skip
+
+
+def _are_odd(names: Names) -> Bools:
+    """True for names with unusual characters, or dots and blanks at unusual places."""
+    if not len(names):
+        return np.zeros(0, bool)
+    data = np.frombuffer(names.data, np.uint8)
+    odd = (data < 0x20) | (data == 0x7F) | (data == 0xE2)
+    place = np.flatnonzero(odd)
+    ends = names.start + names.length
+    inside = np.searchsorted(place, ends) > np.searchsorted(place, names.start)
+    first = data[names.start]
+    second = data[np.minimum(names.start + 1, len(data) - 1)]
+    third = data[np.minimum(names.start + 2, len(data) - 1)]
+    dot, blank = ord("."), ord(" ")
+    dotted = (first == dot) & ((second == dot) | (second == blank)) & (names.length > 1)
+    dotted &= (third == dot) | (third == blank) | (second == blank)
+    odd_names: Bools = inside | dotted | (first == blank)
+    return odd_names
 
 
 def _relevant_events(timeline: Timeline) -> Int64s:
