@@ -96,8 +96,9 @@ def match_listed(
     """Files with the names that lists give to contents.
 
     A file fits if its path, as far as it is known, ends as the listed path does, and if it was not
-    written more often than others of the list. No other is left if it was made before the list, and
-    as many files fit as there are contents with these bytes.
+    written more often than others of the list. No other is left if it was made before the list, its
+    changes leave no room for a second writing, and as many files fit as there are contents with
+    these bytes.
 
     Args:
         listed: row of the content -> what lists say of it.
@@ -118,7 +119,13 @@ def match_listed(
     for contents, every, fitting in fits:
         kept = [fit for fit in fitting if fit.version <= limits[fit.listed.where]]
         texts = {fit.file: fit.listed.text for fit in reversed(kept)}
-        sure = {fit.file for fit in kept if fit.is_whole and made[fit.file] <= fit.listed.time}
+        sure = {
+            fit.file
+            for fit in kept
+            if fit.is_whole
+            and made[fit.file] <= fit.listed.time
+            and fit.version < limits[fit.listed.where]
+        }
         rewritten = {fit.file for fit in fitting} - texts.keys()  # had this content earlier
         for content in contents:
             found.texts[content], found.rewritten[content] = texts, rewritten
@@ -148,9 +155,10 @@ class _Fit:
 
 
 def _most_versions(fits: Sequence[_Fit]) -> dict[bytes, int]:
-    """List -> the i_version up to which its files were written once, as all in one go.
+    """List -> the i_version up to which its files may have been written once, as all in one go.
 
-    Writing a file anew adds 2 or more; when the data goes to the disk can make a difference of 1.
+    Writing within a clock tick counts once, so that a file that was written once can differ by 1
+    from others. Writing it anew adds 1 or more: at the limit it can be either.
     """
     versions: dict[bytes, dict[int, int]] = defaultdict(dict)
     for fit in fits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,7 +39,12 @@ def run() -> Run:
         words = [tool, *map(str, command[1:])]
         if command[0] in _CALL_SYNC:
             words = [found("strace"), *_WITHOUT_SYNC, *words]
-        done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
+        places = os.environ | {"LVM_SYSTEM_DIR": ""}  # else pvcreate wants to write to /etc
+        done = subprocess.run(
+            words, input=text, capture_output=True, text=True, check=False, env=places
+        )
+        if done.returncode == -signal.SIGSEGV:
+            pytest.skip(f"needs a system where {words[0]} does not crash")
         if _ASKS_LOOP_DEVICES in done.stderr:
             pytest.skip("needs root, as loop devices are mounted here")
         assert done.returncode == 0, done.stderr

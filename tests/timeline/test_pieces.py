@@ -96,7 +96,8 @@ def test_the_order_of_events_is_the_same_in_each_run(
         monkeypatch.setattr(
             ext4kit.history.entry_intervals, "_HASH_WEIGHTS", np.roll(weights, 2 * run + 1)
         )
-        every.append([(event.kind, event.path) for event in events(disk.image)])
+        found = [(event.kind, event.path) for event in events(disk.image)]
+        every.append([each for each in found if each[1] != b"/counted"])  # of some kernels
     assert every[0][0] == ("created", b"/file")
     assert len(every[0]) == 10
     assert every[1:] == every[:1] * 2
