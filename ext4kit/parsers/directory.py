@@ -291,8 +291,7 @@ def parse_slack_entries(
 
     Linux before 5.13, and e2fsprogs, extend the entry before a deleted one over it. They clear
     only the inode number of the first entry of a block. Without the filetype feature the type
-    byte is 0. An entry that shares bytes with another one is left out: the later of the two has
-    overwritten a part of the number or the name of the other.
+    byte is 0. An entry of which another one has overwritten a part is left out.
 
     Args:
         blocks: uint8 (n, block size).
@@ -319,20 +318,28 @@ def parse_slack_entries(
     fits &= (length > 0) & ((kind >= 1) & (kind <= 7) if has_file_type else kind == 0)
     table = table.take(fits)
     table = table.take(are_names(blocks, table))
-    return table.take(~_share_bytes(table, entries, size))
+    return table.take(~_are_overwritten(table, entries, size))
 
 
-def _share_bytes(slack: EntryTable, in_use: EntryTable, size: int) -> Bools:
-    """True where the header and name of a slack entry share bytes with those of another entry."""
+def _are_overwritten(slack: EntryTable, in_use: EntryTable, size: int) -> Bools:
+    """True where another entry has overwritten a part of a slack entry.
+
+    The kernel adds an entry behind the name of one in use, or at the start of a block (kernel
+    fs/ext4/namei.c, `ext4_insert_dentry`), so never within a removed name whose header it leaves.
+    Of two entries that overlap, the first one is therefore the later one, unless the other is in
+    use.
+    """
     both = EntryTable.concat([slack, in_use])
     start = both.block * size + both.offset
+    end = start + DIRENT.size + both.name_length
     order = np.argsort(start, kind="stable")
-    start = start[order]
-    end = start + DIRENT.size + both.name_length[order]
-    shared = np.zeros(len(both), bool)
-    shared[order[1:][start[1:] < np.maximum.accumulate(end)[:-1]]] = True
-    shared[order[:-1][end[:-1] > start[1:]]] = True
-    return shared[: len(slack)]
+    within = np.zeros(len(both), bool)
+    within[order[1:]] = start[order[1:]] < np.maximum.accumulate(end[order])[:-1]
+    count = len(slack)
+    used = np.append(np.sort(start[count:]), np.iinfo(np.int64).max)
+    following = used[np.searchsorted(used, start[:count])]
+    overwritten: Bools = within[:count] | (end[:count] > following)
+    return overwritten
 
 
 def are_names(blocks: Bytes2D, table: EntryTable) -> Bools:
