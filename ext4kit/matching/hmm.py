@@ -451,7 +451,8 @@ class _Batch:
                 own[known.row] = own[known.row] * (1 - part) + anew * part
             own *= likely[at, :some]
             own += unassigned[at, :some] * before
-            scale[at, :some] = own.sum(axis=1, keepdims=True)
+            total = own.sum(axis=1, keepdims=True)
+            scale[at, :some] = np.where(total > 0, total, 1)  # impossible evidence: no pairs
             np.divide(own, scale[at, :some], out=last[at + 1, :some])
         counts = _Counts.zeros(steps, parts)
         ahead, passed = (np.ones((parts, files), np.float32) for _ in range(2))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -265,3 +266,15 @@ def test_contents_are_told_apart_and_fit_their_names(name: bytes, text: bytes, k
     table = likelihood_ratios([name_class_of(name)], np.arange(len(CONTENT_CLASSES)))
     if kind != "binary":
         assert table[1].argmax() == CLASS_INDEX[kind]
+
+
+def test_evidence_that_leaves_no_answer_gives_no_pair() -> None:
+    """The type of each content all but excludes each file, and it cannot be a stranger's."""
+    disk = _Disk([(kind, 100 + 10 * kind, 2) for kind in range(4)])
+    problem, _, _ = disk.problem()
+    observations = replace(problem.lying, p_unassigned=np.zeros(4))
+    impossible = replace(problem, lying=observations, fits=np.full_like(problem.fits, 1e-60))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (aligned,) = posterior_pairs([impossible])
+    assert len(aligned.probability) == 0
