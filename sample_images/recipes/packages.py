@@ -24,6 +24,7 @@ INFO = Path("/var/lib/dpkg/info")
 BALLAST, PER_BLOCK, ROUNDS = 1600, 16, 50
 MOST = 400 << 10  # bytes of a file
 MOST_OF_A_PACKAGE = 60  # files
+FEWEST_PACKAGES = 10  # so that each part of the tree has some
 TREE = "home/anna/project"
 PLACES = (
     "share/doc", "share/icons", "share/zoneinfo", "lib/python3", "share/locale", "share/man",
@@ -69,11 +70,12 @@ def _packages(number: int) -> Iterator[Package]:
     every = sorted(INFO.glob("*.md5sums"))
     random.Random("packages").shuffle(every)
     seen: set[str] = set()
+    most = min(MOST_OF_A_PACKAGE, number // FEWEST_PACKAGES)
     for turn in range(len(every)):
         place = PLACES[turn % len(PLACES)]
         for at, path in enumerate(every):
             if place in path.read_text(errors="replace"):
-                files = _files(every.pop(at), place, seen)
+                files = _files(every.pop(at), place, seen, most)
                 break
         else:
             continue
@@ -84,8 +86,8 @@ def _packages(number: int) -> Iterator[Package]:
             return
 
 
-def _files(sums: Path, place: str, seen: set[str]) -> list[tuple[str, bytes]]:
-    """Some files of a package that are as its list has them, below `place` first."""
+def _files(sums: Path, place: str, seen: set[str], most: int) -> list[tuple[str, bytes]]:
+    """At most so many files of a package that are as its list has them, below `place` first."""
     digests = {}
     for line in sums.read_text(errors="replace").splitlines():
         digest, _, path = line.partition("  ")
@@ -93,7 +95,7 @@ def _files(sums: Path, place: str, seen: set[str]) -> list[tuple[str, bytes]]:
     order = sums.with_suffix(".list")
     paths = [one.lstrip("/") for one in order.read_text(errors="replace").splitlines()]
     paths = [one for one in paths if one in digests]
-    paths = sorted(paths, key=lambda one: place not in one)[:MOST_OF_A_PACKAGE]
+    paths = sorted(paths, key=lambda one: place not in one)[:most]
     found = []
     for path in sorted(paths):
         file = Path("/", path)
