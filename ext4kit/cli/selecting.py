@@ -55,19 +55,21 @@ INODES = click.option("--inode", "numbers", type=click.IntRange(1), multiple=Tru
                       help="Select this inode; may be given several times.")  # fmt: skip
 NAMES = click.option("--name", "expressions", multiple=True, callback=_expressions, metavar="REGEX",
                      help="Select names in which this regular expression is found.")  # fmt: skip
+TYPES = click.option("--type", "types", type=click.Choice(list(_TYPES)), multiple=True,
+                     help="Select a type of file.")  # fmt: skip
+OWNERS = click.option("--owner", "owners", type=click.IntRange(0), multiple=True, metavar="UID",
+                      help="Select files of this user id.")  # fmt: skip
 FILE_OPTIONS = (
     INODES,
     NAMES,
-    click.option("--type", "types", type=click.Choice(list(_TYPES)), multiple=True,
-                 help="Select a type of file."),
+    TYPES,
     click.option("--kind", "kinds", type=click.Choice(_CATEGORIES), multiple=True,
                  metavar="KIND", help="Select files by content: " + ", ".join(_CATEGORIES) + "."),
     click.option("--mime", "mimes", multiple=True, metavar="GLOB",
                  help="Select files by content: a MIME type, such as 'image/*'."),
     click.option("--size", callback=size_limits, metavar="RANGE",
                  help="Select sizes: 10k..5M, 1M.., ..100k, or one size in bytes."),
-    click.option("--owner", "owners", type=click.IntRange(0), multiple=True, metavar="UID",
-                 help="Select files of this user id."),
+    OWNERS,
     _time("--modified-since", f"Select files modified at this time or later: {TIME_HELP}."),
     _time("--modified-until", "Select files modified at this time or earlier."),
 )  # fmt: skip
@@ -118,3 +120,4 @@ class SelectionOptions:
 
 deleted_selection = packed(SelectionOptions, "chosen", (PATHS, *FILE_OPTIONS, *DELETED_OPTIONS))
 live_selection = packed(SelectionOptions, "chosen", FILE_OPTIONS)
+event_selection = packed(SelectionOptions, "chosen", (PATHS, INODES, NAMES, TYPES, OWNERS))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
-from ext4kit.cli.selecting import INODES, NAMES, PATHS
+from ext4kit.cli.selecting import SelectionOptions, event_selection
 from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
 from ext4kit.cli.values import TIME_HELP, moment
 from ext4kit.errors import RequestError
 from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.timeline import timeline_lines, timeline_records
-from ext4kit.selection import Selection
 from ext4kit.timeline import EventFilter, EventKind, build_timeline
 
 _EXAMPLE = """\b
@@ -29,10 +26,8 @@ Examples:
 
 @click.command("timeline", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(several=True)
-@PATHS
+@event_selection
 @click.option("--path", metavar="GLOB", help="Select events by old or new path; * also matches /.")
-@INODES
-@NAMES
 @click.option(
     "--since",
     callback=moment,
@@ -47,7 +42,7 @@ Examples:
 )
 @click.option(
     "--kind",
-    "kinds",
+    "event_kinds",
     type=click.Choice([str(kind) for kind in EventKind]),
     multiple=True,
     metavar="KIND",
@@ -59,13 +54,11 @@ Examples:
 @click.option("--all-hints", is_flag=True, help="List each hint in a line of its own.")
 def command(
     options: CommonOptions,
-    paths: tuple[bytes, ...],
+    chosen: SelectionOptions,
     path: str | None,
-    numbers: tuple[int, ...],
-    expressions: tuple[re.Pattern[bytes], ...],
     since: int | None,
     until: int | None,
-    kinds: tuple[str, ...],
+    event_kinds: tuple[str, ...],
     no_hints: bool,
     all_hints: bool,
 ) -> None:
@@ -84,9 +77,8 @@ def command(
     line. Files whose times alone are older than their creation, or in whole seconds, as copying and
     unpacking tools leave them, are counted by directory. --all-hints and --json list each hint.
     """
-    wanted_kinds = _kinds(kinds, no_hints, all_hints)
-    selection = Selection(paths=paths, numbers=numbers, names=expressions)
-    wanted = EventFilter(selection, path, since, until, wanted_kinds)
+    wanted_kinds = _kinds(event_kinds, no_hints, all_hints)
+    wanted = EventFilter(chosen.selection, path, since, until, wanted_kinds)
     with opened(options) as session:
         with progress(options.quiet, "reading the journal") as show:
             timeline = build_timeline(session.fs, show)

@@ -29,8 +29,9 @@ from ext4kit.timeline.events import (
     EventTable,
     EventValue,
     XattrValue,
+    instance_keys,
 )
-from ext4kit.timeline.filters import EventFilter
+from ext4kit.timeline.filters import EventFilter, FileFacts
 from ext4kit.timeline.hints import COMPARED_FIELDS, COPIED, HINT_TEXTS, HintKind
 from ext4kit.timeline.inodes import Progress, scan_inode_states
 from ext4kit.timeline.name_events import name_events
@@ -78,6 +79,7 @@ class Timeline:
         history: the block copies in its journal; None without a journal.
         commits: the committed transactions of the journal.
         events: the events as columns, sorted by transaction, inode and kind.
+        files: types and owners of their files.
         paths: resolves the names that the events refer to.
         xattr_changes: the extended attributes that the events refer to.
     """
@@ -86,6 +88,7 @@ class Timeline:
     history: BlockHistory | None
     commits: CommitClock
     events: EventTable
+    files: FileFacts
     paths: PathResolver | None
     xattr_changes: XattrChangeFinder | None
 
@@ -94,15 +97,14 @@ class Timeline:
 
     def select(self, wanted: EventFilter) -> Iterator[Event]:
         """Events that match a filter, oldest first."""
-        return filter(
-            wanted.matches_path, self.events_at(wanted.select_rows(self.events, self.commits))
-        )
+        rows = wanted.select_rows(self.events, self.commits, self.files)
+        return filter(wanted.matches_path, self.events_at(rows))
 
     def hints_by_inode(self, wanted: EventFilter) -> Iterator[list[Event]]:
         """Hints that match a filter, those of each inode instance together, by their first hint."""
         hints = replace(wanted, kinds=(EventKind.HINT,))
-        rows = hints.select_rows(self.events, self.commits)
-        instance = self.events.number[rows].astype(np.int64) << 32 | self.events.generation[rows]
+        rows = hints.select_rows(self.events, self.commits, self.files)
+        instance = self.events.take(rows).instance
         _, first, group = np.unique(instance, return_index=True, return_inverse=True)
         rows = rows[np.argsort(first[group], kind="stable")]
         events = filter(wanted.matches_path, self.events_at(rows))
@@ -216,7 +218,7 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
     clock = CommitClock(history.log, fs.superblock.mkfs_time, history.gaps)
     if history.copies is None:
         fs.problems.add("timeline", "the file system has no readable journal", Severity.WARNING)
-        return Timeline(fs, None, clock, EventTable.empty(), None, None)
+        return Timeline(fs, None, clock, EventTable.empty(), FileFacts.empty(), None, None)
     tags = history.copies.log.tags
     last = clock.tids.max(initial=TID_NONE)
     if (tags.valid & ~tags.committed & (tags.order > last)).any():
@@ -243,9 +245,10 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
         inodes.events.add(part)
     events = inodes.events.build(_event_order(inodes.events, clock))
     paths = PathResolver(names, texts, instances)
-    return Timeline(
-        fs, history.copies, clock, _assign_names(events, instances, paths), paths, inodes.changes
-    )
+    events = _assign_names(events, instances, paths)
+    known = inodes.transitions
+    files = FileFacts(instance_keys(known.inode, known.generation), known.mode, known.uid)
+    return Timeline(fs, history.copies, clock, events, files, paths, inodes.changes)
 
 
 def _disk_matches_journal(fs: FileSystem, history: History) -> bool:

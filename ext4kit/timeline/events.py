@@ -80,6 +80,16 @@ class EventTable(Table):
     name_row: Int32s
     old_name_row: Int32s
 
+    @property
+    def instance(self) -> Int64s:
+        """A key of the inode and its generation."""
+        return instance_keys(self.number, self.generation)
+
+
+def instance_keys(number: UInt32s | Int64s, generation: UInt32s | Int64s) -> Int64s:
+    """A key of each inode and its generation."""
+    return number.astype(np.int64) << 32 | generation.astype(np.int64)
+
 
 COLUMNS = tuple(part.name for part in fields(EventTable))
 _NONE = EventTable.empty()

@@ -9,10 +9,29 @@ from functools import cached_property
 
 import numpy as np
 
-from ext4kit.arrays.types import Rows
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import Bools, Int64s, Rows, UInt16s, UInt32s
+from ext4kit.parsers.inode import KINDS
 from ext4kit.selection import Selection
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import CODE, Event, EventKind, EventTable
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts(Table):
+    """Types and owners of the files of a timeline, as columns (n,).
+
+    A file has a row for each state that begins, ends or links it.
+
+    Attributes:
+        instance: as `EventTable.instance` gives it.
+        mode: mode with the file type.
+        uid: owner.
+    """
+
+    instance: Int64s
+    mode: UInt16s
+    uid: UInt32s
 
 
 @dataclass(frozen=True)
@@ -20,7 +39,8 @@ class EventFilter:
     """Conditions that an event must meet; a condition that is not given always holds.
 
     Attributes:
-        selection: paths and names, old or new, and inode numbers.
+        selection: paths and names, old or new, inode numbers, file types, and owners that the file
+            had in the period of the journal.
         path: glob over the whole path, old or new; `*` also matches slashes.
         since, until: first and last commit time, ns, both included.
         kinds: kinds of events; empty for all.
@@ -32,11 +52,16 @@ class EventFilter:
     until: int | None = None
     kinds: tuple[EventKind, ...] = ()
 
-    def select_rows(self, events: EventTable, clock: CommitClock) -> Rows:
+    def select_rows(self, events: EventTable, clock: CommitClock, files: FileFacts) -> Rows:
         """Rows of the events whose columns match. `matches_path` checks the path."""
         kept = np.ones(len(events), bool)
         if self.selection.numbers:
             kept &= np.isin(events.number, self.selection.numbers)
+        if self.selection.types:
+            modes = [mode for mode, kind in KINDS.items() if kind in self.selection.types]
+            kept &= np.isin(events.instance, files.instance[np.isin(files.mode & 0xF000, modes)])
+        if self.selection.owners:
+            kept &= self._had_owner(events, files)
         if self.kinds:
             kept &= np.isin(events.kind, [CODE[kind] for kind in self.kinds])
         if self.since is not None or self.until is not None:
@@ -46,6 +71,15 @@ class EventFilter:
             if self.until is not None:
                 kept &= times <= self.until
         return np.flatnonzero(kept)
+
+    def _had_owner(self, events: EventTable, files: FileFacts) -> Bools:
+        """True for each event of a file that one of the owners had, before or after it."""
+        owners = self.selection.owners
+        changes = events.take(np.flatnonzero(events.kind == CODE[EventKind.OWNER]))
+        changes = changes.take(np.isin(changes.old, owners) | np.isin(changes.new, owners))
+        had = files.instance[np.isin(files.uid, owners)]
+        found: Bools = np.isin(events.instance, np.concatenate([had, changes.instance]))
+        return found
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import NO_ROW, Bools, Codes, Int32s, Int64s, Rows, UInt16s
+from ext4kit.arrays.types import NO_ROW, Bools, Codes, Int32s, Int64s, Rows, UInt16s, UInt32s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import TID_ON_DISK
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
@@ -49,6 +49,7 @@ class StatusTransitions(Table):
         times_equal: True where access, change and modification time are equal.
         size: bytes.
         mode: mode with the file type.
+        uid: owner.
         tag_row: row of `log.tags`.
     """
 
@@ -66,6 +67,7 @@ class StatusTransitions(Table):
     times_equal: Bools
     size: Int64s
     mode: UInt16s
+    uid: UInt32s
     tag_row: Int32s
 
 
@@ -142,6 +144,7 @@ def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTran
         ((table.atime == table.mtime) & (table.mtime == table.ctime))[rows],
         table.size[rows],
         table.mode[rows].astype(np.uint16),
+        table.uid[rows].astype(np.uint32),
         states.tag_row[rows].astype(np.int32),
     )
 

@@ -75,6 +75,28 @@ def test_filters_take_what_fits_and_nothing_else(ext4kit: Cli, sample: Built) ->
         ]
 
 
+def test_types_and_owners_are_those_of_the_files(ext4kit: Cli, sample: Built) -> None:
+    """The truth has regular files, as `stat` gave them; root made them before they had owners."""
+    files = json.loads(sample.truth.read_text())["files"]
+    owner = {(file["inode"], file["generation"]): file["uid"] for file in files}
+
+    def of_files(*options: str) -> Counter[tuple[int, int]]:
+        found = records(ext4kit, sample.image, *options)[:-1]
+        keys = ((each["inode"], each["generation"]) for each in found)
+        return Counter(key for key in keys if key in owner)
+
+    every = of_files()
+    assert every
+    assert of_files("--type", "file") == every
+    assert not of_files("--type", "dir")
+    assert records(ext4kit, sample.image, "--type", "dir")[:-1]
+    for uid in (1000, 70000):
+        own = Counter({key: count for key, count in every.items() if owner[key] == uid})
+        assert of_files("--owner", str(uid)) == own
+        assert own
+    assert of_files("--owner", "1000", "--owner", "70000", "--owner", "0") == every
+
+
 def test_lines_tell_the_same_and_hints_stand_at_the_end(ext4kit: Cli, sample: Built) -> None:
     done = ext4kit("timeline", sample.image, "--all-hints")
     *found, summary = records(ext4kit, sample.image)
