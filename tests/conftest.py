@@ -7,7 +7,7 @@ import os
 import random
 import socket
 import subprocess
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -71,15 +71,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if reason and item.get_closest_marker("kernel"):
             item.add_marker(pytest.mark.skip(reason=reason))
-    sampled = [] if everything() else ["slow"]
-    sampled += ["heavy"] if config.option.quick else []
-    fetching = [item for item in items if sampled and NEED_NETWORK & _parameters(item)]
-    for item in fetching:
-        item.add_marker(pytest.mark.skip(reason="slow"))
-    others = [item for item in items if item not in set(fetching)]
-    for mark in sampled:
+    for item, why in () if everything() else list(_not_chosen(items, config)):
+        item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _not_chosen(
+    items: list[pytest.Item], config: pytest.Config
+) -> Iterator[tuple[pytest.Item, str]]:
+    """(test, reason) of the slow tests, and of those of many images, that are left for later."""
+    others = []
+    for item in items:
+        if NEED_NETWORK & _parameters(item):
+            yield item, "slow"
+        else:
+            others.append(item)
+    for mark in ("slow", "heavy") if config.option.quick else ("slow",):
         for item in choosing.left_for_later(others, config.option.seed, mark):
-            item.add_marker(pytest.mark.skip(reason=mark))
+            yield item, mark
+    for item in choosing.images_left(others, config.option.seed):
+        yield item, "one image of three"
 
 
 def _parameters(item: pytest.Item) -> set[object]:
@@ -131,7 +141,7 @@ def pytest_terminal_summary(
     """What was left out and how to bring it in; where a failed run's images are."""
     left_out.show(terminalreporter)
     terminalreporter.write_line(
-        f"of slow tests alike one was chosen by --seed {config.option.seed}"
+        f"chosen by --seed {config.option.seed}: one of slow tests alike, one image of three"
     )
     failed = [
         report.nodeid

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-# Modules with an image for each parameter, whose tests it would be long to run one after the other.
+# Modules with an image for each parameter. Processes share the parameters, of which a third runs.
 BY_PARAMETER = {
     "tests/filesystem/test_info_oracle.py",
     "tests/filesystem/test_reading_matrix.py",
@@ -18,6 +18,8 @@ BY_PARAMETER = {
     "tests/recovery/test_undelete.py",
     "tests/verify/test_healthy.py",
 }
+
+SHARE = 3
 
 
 def group(nodeid: str) -> str:
@@ -56,6 +58,28 @@ def left_for_later(items: Iterable[pytest.Item], seed: int, mark: str) -> list[p
         item
         for of_test in tests.values()
         for item in sorted(of_test, key=lambda one: _rank(one, seed))[1:]
+    ]
+
+
+def images_left(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Of the modules with an image for each parameter, the tests of two thirds of the parameters.
+
+    They are the same for all modules, which share many of the images. Slow tests are chosen apart.
+    """
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        name, bracket, _ = item.nodeid.partition("[")
+        is_slow = item.get_closest_marker("slow") is not None
+        if bracket and not is_slow and name.split("::")[0] in BY_PARAMETER:
+            tests.setdefault(name, []).append(item)
+
+    def rank(item: pytest.Item) -> int:
+        return zlib.crc32(f"{seed} {_parameter(item.nodeid)}".encode())
+
+    return [
+        item
+        for of_test in tests.values()
+        for item in sorted(of_test, key=rank)[-(-len(of_test) // SHARE) :]
     ]
 
 
