@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Which of the slow tests run, and which share of all."""
     group = parser.getgroup("ext4kit")
     group.addoption("--all", action="store_true", help="run every slow test")
-    group.addoption("--quick", action="store_true", help="of heavy tests alike run one")
+    group.addoption("--quick", action="store_true", help="of heavy tests alike run one, no third")
     group.addoption("--seed", type=int, help="chooses which of tests alike run")
     group.addoption("--part", default="1/1", help="run one of so many parts, as 1/2")
 
@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _not_chosen(
     items: list[pytest.Item], config: pytest.Config
 ) -> Iterator[tuple[pytest.Item, str]]:
-    """(test, reason) of the slow tests, and of those of many images, that are left for later."""
+    """(test, reason) of the slow and heavy tests that are left for later."""
     others = []
     for item in items:
         if NEED_NETWORK & _parameters(item):
@@ -88,8 +88,9 @@ def _not_chosen(
     for mark in ("slow", "heavy") if config.option.quick else ("slow",):
         for item in choosing.left_for_later(others, config.option.seed, mark):
             yield item, mark
-    for item in choosing.images_left(others, config.option.seed):
-        yield item, "one image of three"
+        others = [item for item in others if not item.get_closest_marker(mark)]
+    for item in choosing.two_thirds(others, config.option.seed):
+        yield item, "heavy, of which a third runs"
 
 
 def _parameters(item: pytest.Item) -> set[object]:
@@ -141,7 +142,7 @@ def pytest_terminal_summary(
     """What was left out and how to bring it in; where a failed run's images are."""
     left_out.show(terminalreporter)
     terminalreporter.write_line(
-        f"chosen by --seed {config.option.seed}: one of slow tests alike, one image of three"
+        f"chosen by --seed {config.option.seed}: one of slow tests alike, a third of heavy ones"
     )
     failed = [
         report.nodeid

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-# Modules with an image for each parameter. Processes share the parameters, of which a third runs.
+# Modules with an image for each parameter, whose tests it would be long to run one after the other.
 BY_PARAMETER = {
     "tests/filesystem/test_info_oracle.py",
     "tests/filesystem/test_reading_matrix.py",
@@ -18,8 +18,6 @@ BY_PARAMETER = {
     "tests/recovery/test_undelete.py",
     "tests/verify/test_healthy.py",
 }
-
-SHARE = 3
 
 
 def group(nodeid: str) -> str:
@@ -61,16 +59,16 @@ def left_for_later(items: Iterable[pytest.Item], seed: int, mark: str) -> list[p
     ]
 
 
-def images_left(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
-    """Of the modules with an image for each parameter, the tests of two thirds of the parameters.
+def two_thirds(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Two thirds of the parameters of each heavy test, and of the modules with many images.
 
-    They are the same for all modules, which share many of the images. Slow tests are chosen apart.
+    They are the same for all modules, which share many of the images.
     """
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         name, bracket, _ = item.nodeid.partition("[")
-        is_slow = item.get_closest_marker("slow") is not None
-        if bracket and not is_slow and name.split("::")[0] in BY_PARAMETER:
+        is_heavy = name.split("::")[0] in BY_PARAMETER or item.get_closest_marker("heavy")
+        if bracket and is_heavy:
             tests.setdefault(name, []).append(item)
 
     def rank(item: pytest.Item) -> int:
@@ -79,7 +77,7 @@ def images_left(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
     return [
         item
         for of_test in tests.values()
-        for item in sorted(of_test, key=rank)[-(-len(of_test) // SHARE) :]
+        for item in sorted(of_test, key=rank)[-(-len(of_test) // 3) :]
     ]
 
 

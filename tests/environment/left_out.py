@@ -13,7 +13,7 @@ _UNIX = ("fcntl", "grp", "pty", "pwd", "resource", "termios")
 _FETCH = "python -m sample_images.kernels --fetch 6.12"
 _HINTS = {
     "slow": "make test-all",
-    "one image of three": "make test-all",
+    "heavy, of": "make test-all",
     "heavy": "make test",
     **{f"needs {name}": "Linux or macOS" for name in _UNIX},
     "needs root, ": "sudo make test",

@@ -392,6 +392,7 @@ BAD_COPIES: dict[str, dict[str, int]] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", BAD_COPIES)
 def test_a_superblock_out_of_the_log_is_judged_too(name: str, tmp_path: Path) -> None:
     victim = Victim()

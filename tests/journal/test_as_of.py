@@ -207,6 +207,7 @@ def recorded(needs_kernel: None, tmp_path_factory: pytest.TempPathFactory) -> Re
     return give
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("setup", SHORT, ids=lambda setup: setup.name)
 def test_a_short_session_is_shown_as_it_was(recorded: Recorded, setup: Setup) -> None:
     verdict = judge(recorded(setup), 12)

@@ -119,6 +119,7 @@ def image_to_change(images: Callable[[Kind], Path], kind: Kind, tmp_path: Path) 
     return image
 
 
+@pytest.mark.heavy
 @pytest.mark.kernel
 @pytest.mark.parametrize("kind", FLIPPED, ids=lambda kind: kind.name)
 def test_every_changed_bit_is_found_with_its_transaction(

@@ -93,6 +93,7 @@ def expected_code(kind: str, byte: int) -> str:
 FLIPS = [0, 1, 3, 4, 6, 7, 8, 10, 11, 12, 15, 16, 19, 20, 59, 63, 64, 500, 1019, 1020, 1023]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("place", BLOCKS)
 @pytest.mark.parametrize("mask", [0x01, 0x20, 0x80])
 def test_every_changed_bit_is_one_finding(place: int, mask: int) -> None:

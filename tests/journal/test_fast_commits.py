@@ -215,6 +215,7 @@ def _removed_while_open(root: Path) -> set[bytes]:
     return {b"/first", b"/second"}
 
 
+@pytest.mark.heavy
 @pytest.mark.kernel
 @pytest.mark.parametrize(
     ("act", "form"),

@@ -80,6 +80,7 @@ def test_it_is_one_short_file_that_imports_the_standard_library_alone() -> None:
     assert len(text.splitlines()) <= 500, "blank lines and comments too"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "name", [*RECIPES, *(pytest.param(one, marks=pytest.mark.slow) for one in MORE)]
 )
@@ -205,6 +206,7 @@ def test_block_numbers_of_descriptors_have_their_high_halves(checker: Any) -> No
     assert fs._group(1)[:2] == (5, 6)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("where", ["superblock", "descriptors", "journal", "inodes"])
 def test_a_hostile_image_ends_in_a_verdict(
     where: str, recovered: Recovered, tmp_path: Path, checker: Any

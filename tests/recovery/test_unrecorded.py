@@ -141,6 +141,7 @@ def delete_and(disk: Disk, writes: Callable[[Path], None], ends: str) -> Deleted
     return came_back(disk)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["ext4", "ext3"])
 @pytest.mark.parametrize("ends", ["unmounted", "cut", "replayed", "checked"])
 @pytest.mark.parametrize("writes", WRITERS)

@@ -39,6 +39,7 @@ def recorded(setup: Setup, folder: Path) -> Verdict:
         image.unlink(missing_ok=True)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", SHORT)
 def test_a_short_session_is_told_without_an_error(name: str, tmp_path: Path) -> None:
     setup = next(setup for setup in SETUPS if setup.name == name)
