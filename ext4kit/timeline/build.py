@@ -31,7 +31,7 @@ from ext4kit.timeline.events import (
     XattrValue,
     instance_keys,
 )
-from ext4kit.timeline.filters import EventFilter, FileFacts
+from ext4kit.timeline.filters import EventFilter, TimelineFiles
 from ext4kit.timeline.hints import COMPARED_FIELDS, COPIED, HINT_TEXTS, HintKind
 from ext4kit.timeline.inodes import Progress, scan_inode_states
 from ext4kit.timeline.name_events import name_events
@@ -88,7 +88,7 @@ class Timeline:
     history: BlockHistory | None
     commits: CommitClock
     events: EventTable
-    files: FileFacts
+    files: TimelineFiles
     paths: PathResolver | None
     xattr_changes: XattrChangeFinder | None
 
@@ -218,7 +218,7 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
     clock = CommitClock(history.log, fs.superblock.mkfs_time, history.gaps)
     if history.copies is None:
         fs.problems.add("timeline", "the file system has no readable journal", Severity.WARNING)
-        return Timeline(fs, None, clock, EventTable.empty(), FileFacts.empty(), None, None)
+        return Timeline(fs, None, clock, EventTable.empty(), TimelineFiles.empty(), None, None)
     tags = history.copies.log.tags
     last = clock.tids.max(initial=TID_NONE)
     if (tags.valid & ~tags.committed & (tags.order > last)).any():
@@ -247,7 +247,7 @@ def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline
     paths = PathResolver(names, texts, instances)
     events = _assign_names(events, instances, paths)
     known = inodes.transitions
-    files = FileFacts(instance_keys(known.inode, known.generation), known.mode, known.uid)
+    files = TimelineFiles(instance_keys(known.inode, known.generation), known.mode, known.uid)
     return Timeline(fs, history.copies, clock, events, files, paths, inodes.changes)
 
 

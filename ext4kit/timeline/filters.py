@@ -18,7 +18,7 @@ from ext4kit.timeline.events import CODE, Event, EventKind, EventTable
 
 
 @dataclass(frozen=True, slots=True)
-class FileFacts(Table):
+class TimelineFiles(Table):
     """Types and owners of the files of a timeline, as columns (n,).
 
     A file has a row for each state that begins, ends or links it.
@@ -52,7 +52,7 @@ class EventFilter:
     until: int | None = None
     kinds: tuple[EventKind, ...] = ()
 
-    def select_rows(self, events: EventTable, clock: CommitClock, files: FileFacts) -> Rows:
+    def select_rows(self, events: EventTable, clock: CommitClock, files: TimelineFiles) -> Rows:
         """Rows of the events whose columns match. `matches_path` checks the path."""
         kept = np.ones(len(events), bool)
         if self.selection.numbers:
@@ -72,7 +72,7 @@ class EventFilter:
                 kept &= times <= self.until
         return np.flatnonzero(kept)
 
-    def _had_owner(self, events: EventTable, files: FileFacts) -> Bools:
+    def _had_owner(self, events: EventTable, files: TimelineFiles) -> Bools:
         """True for each event of a file that one of the owners had, before or after it."""
         owners = self.selection.owners
         changes = events.take(np.flatnonzero(events.kind == CODE[EventKind.OWNER]))
