@@ -12,6 +12,7 @@ import ext4kit
 from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from ext4kit.report.triage.case import story_text
 from ext4kit.triage import RULES, Triage, TriageOptions, triage
+from ext4kit.triage.suspicions.search import _RuleMatcher
 from sample_images.intrusion import unpack
 from sample_images.recipes import machine
 from tests.report.scenes import ACTS, GROUPS, acting, broken_into, fresh, plain, put
@@ -116,6 +117,18 @@ def test_a_sign_has_a_story_with_both_times_of_each_step(tmp_path: Path) -> None
     text = story_text(story)
     assert [part.split()[0] for part in text.split(" -> ")] == ["made", "setuid", "deleted"]
     assert text.count("committed") == 3
+
+
+def test_a_file_whose_entry_says_directory_holds_no_paths(tmp_path: Path) -> None:
+    image = fresh(tmp_path / "lie.img")
+    subprocess.run(["debugfs", "-w", "-R", "write /dev/null lie", image], check=True)
+    data = image.read_bytes()
+    image.write_bytes(data.replace(b"\x03\x01lie", b"\x03\x02lie"))
+    assert data.count(b"\x03\x01lie") == 1
+    with ext4kit.open(image) as opened:
+        matcher = _RuleMatcher(opened.volume().filesystem(), b"")
+        assert matcher.inode_at(b"/lie/passwd") == 0
+        assert matcher.inode_at(b"/lie") > 0
 
 
 def test_the_story_of_the_sample_is_told(tmp_path: Path) -> None:

@@ -229,10 +229,9 @@ class _RuleMatcher:
     def _directories(self) -> dict[bytes, int]:
         """Path of each live directory -> its inode number."""
         tree = self.fs.tree(path=self.prefix, only=with_inodes(np.zeros(0, np.int64)))
-        rows = np.flatnonzero(tree.file_type == DIRECTORY_TYPE)
-        unknown = np.flatnonzero(tree.file_type == 0)
-        if len(unknown):
-            rows = unknown[self.fs.inode_table(tree.inode[unknown]).is_dir]
+        exists = (tree.inode > 0) & (tree.inode <= self.fs.superblock.inodes_count)
+        rows = np.flatnonzero(exists & np.isin(tree.file_type, (0, DIRECTORY_TYPE)))
+        rows = rows[self.fs.inode_table(tree.inode[rows]).is_dir]
         numbers = tree.inode[rows].tolist()
         return {self.prefix: ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))
 
