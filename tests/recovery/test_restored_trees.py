@@ -19,6 +19,7 @@ import pytest
 from sample_images.recipes.machine import sync
 from tests.conftest import Cli
 from tests.recovery.test_traps import Disk
+from tests.writing_kernel import HERE
 
 pytestmark = pytest.mark.kernel
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -195,6 +196,14 @@ def restored(request: pytest.FixtureRequest, scene: Scene, ext4kit: Cli, tmp_pat
 MADE = ("file", "directory", "symlink")
 
 
+@pytest.fixture
+def all_names(request: pytest.FixtureRequest) -> None:
+    """Of a file with several names, a mount that overwrites the log leaves the last one alone."""
+    if request.node.callspec.params["restored"] == "recover" and not HERE.log_goes_on:
+        pytest.skip("this kernel's mount overwrites the names of links in the log")
+
+
+@pytest.mark.usefixtures("all_names")
 @pytest.mark.skipif(not IS_ROOT, reason="owners and trusted attributes need root")
 def test_everything_that_the_kernel_shows_comes_back(scene: Scene, restored: Restore) -> None:
     found = nodes(restored(EVERYTHING) / "files" / "tree")
@@ -252,6 +261,7 @@ def test_a_restored_repository_works(restored: Restore) -> None:
     assert git(repository, "status", "--porcelain").stdout == ""
 
 
+@pytest.mark.usefixtures("all_names")
 def test_the_manifest_names_each_link(restored: Restore) -> None:
     records = manifest(restored("links"))
     assert records["/tree/shared/link 2"]["link_target"] == OUTSIDE
