@@ -141,6 +141,11 @@ def with_inodes(numbers: Int64s) -> EntryFilter:
     return lambda entries, *_: np.isin(entries.inode, numbers)
 
 
+def directories_only(entries: EntryTable, _blocks: Bytes2D, _directory: Int64s) -> Bools:
+    """Keep no entry beside those of directories."""
+    return np.zeros(len(entries), bool)
+
+
 def with_names(fits: Callable[[bytes], bool]) -> EntryFilter:
     """Keep the entries whose names fit."""
     return lambda entries, blocks, _: np.array(list(map(fits, entries.names(blocks))), bool)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.types import Bools, Int64s, Rows, UInt16s
 from ext4kit.errors import AccessError, CorruptError
+from ext4kit.fields import FileType
 from ext4kit.filesystem.filesystem import FileSystem
 from ext4kit.parsers.inode import KINDS, Inode, InodeTable
 from ext4kit.selection import Limits, Selection
@@ -49,14 +50,20 @@ def _meets_conditions(table: InodeTable, selection: Selection) -> Bools:
     if selection.owners:
         kept &= np.isin(table.uid, selection.owners)
     if selection.types:
-        modes = [mode for mode, kind in KINDS.items() if kind in selection.types]
-        kept &= np.isin(table.mode & 0xF000, modes)
+        kept &= are_of_types(table.mode, selection.types)
     for values, limits in ((table.size, selection.size), (table.mtime, selection.modified)):
         if limits.least is not None:
             kept &= values >= limits.least
         if limits.most is not None:
             kept &= values <= limits.most
     return kept
+
+
+def are_of_types(mode: Int64s | UInt16s, types: frozenset[FileType]) -> Bools:
+    """True for each mode of one of these file types."""
+    modes = [mode for mode, kind in KINDS.items() if kind in types]
+    found: Bools = np.isin(mode & 0xF000, modes)
+    return found
 
 
 def _head(fs: FileSystem, inode: Inode) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex
 from ext4kit.arrays.types import NO_ROW, Int64s, Rows
-from ext4kit.filesystem.directories import with_inodes
+from ext4kit.filesystem.directories import directories_only
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY
@@ -42,7 +42,7 @@ class PathHistory:
     @cached_property
     def _live_parents(self) -> dict[int, tuple[int, bytes]]:
         """Inode number of each live directory -> (that of its parent, its name)."""
-        tree = self.history.fs.tree(only=with_inodes(np.zeros(0, np.int64)))
+        tree = self.history.fs.tree(only=directories_only)
         rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
         numbers = tree.inode[rows].tolist()
         by_path = {b"": ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))

@@ -178,7 +178,7 @@ class _Found:
     """Facts from the first inode tables and directory blocks.
 
     Attributes:
-        files: of these tables.
+        files: those of the tables.
         cleared, left: int64 (2,), number of removed entries that are cleared or remain, and last
             change (ns) of a directory with one; -1 if there is none.
     """

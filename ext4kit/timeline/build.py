@@ -104,7 +104,7 @@ class Timeline:
         """Hints that match a filter, those of each inode instance together, by their first hint."""
         hints = replace(wanted, kinds=(EventKind.HINT,))
         rows = hints.select_rows(self.events, self.commits, self.files)
-        instance = self.events.take(rows).instance
+        instance = instance_keys(self.events.number[rows], self.events.generation[rows])
         _, first, group = np.unique(instance, return_index=True, return_inverse=True)
         rows = rows[np.argsort(first[group], kind="stable")]
         events = filter(wanted.matches_path, self.events_at(rows))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s, Rows, UInt16s, UInt32s
-from ext4kit.parsers.inode import KINDS
+from ext4kit.filesystem.selected import are_of_types
 from ext4kit.selection import Selection
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import CODE, Event, EventKind, EventTable
@@ -58,8 +58,8 @@ class EventFilter:
         if self.selection.numbers:
             kept &= np.isin(events.number, self.selection.numbers)
         if self.selection.types:
-            modes = [mode for mode, kind in KINDS.items() if kind in self.selection.types]
-            kept &= np.isin(events.instance, files.instance[np.isin(files.mode & 0xF000, modes)])
+            of_type = files.instance[are_of_types(files.mode, self.selection.types)]
+            kept &= np.isin(events.instance, of_type)
         if self.selection.owners:
             kept &= self._had_owner(events, files)
         if self.kinds:

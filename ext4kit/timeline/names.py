@@ -14,6 +14,7 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history import TID_ON_DISK, History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import EntryIntervals
+from ext4kit.timeline.events import instance_keys
 from ext4kit.timeline.transitions import TimelineInstances
 
 MAX_DEPTH = 4096
@@ -100,9 +101,9 @@ def _directory_instances(
     else:
         generation = np.zeros(len(own), np.int64)
     last = instances.rows_at(number, np.full(len(number), TID_ON_DISK))
-    key = (instances.inode << 32) | instances.generation
+    key = instance_keys(instances.inode, instances.generation)
     rank = np.argsort(key, kind="stable")
-    wanted = (number << 32) | generation
+    wanted = instance_keys(number, generation)
     place = np.searchsorted(key[rank], wanted, side="right") - 1
     exact = np.where(place >= 0, rank[np.maximum(place, 0)], -1) if len(key) else place
     fits = (exact >= 0) & (key[np.maximum(exact, 0)] == wanted) if len(key) else own

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Int64s, UInt32s
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.directories import with_inodes
 from ext4kit.history.journal_gaps import find_journal_gaps
 from ext4kit.journal import Log
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.timeline import EventKind, Timeline
-from ext4kit.timeline.events import CODE
+from ext4kit.timeline.events import CODE, instance_keys
 from ext4kit.triage.facts import JournalState
 from ext4kit.units import NANOSECONDS
 
@@ -59,7 +60,7 @@ def find_zero_length_files(
         return 0, ()
     events = timeline.events
     emptied = (events.kind == CODE[EventKind.TRUNCATED]) & (events.new == 0)
-    cut = np.unique(_instances(events.number[emptied], events.generation[emptied]))
+    cut = np.unique(instance_keys(events.number[emptied], events.generation[emptied]))
     none = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
     found = [none, *(_select(table, stops, cut) for table in fs.inode_batches())]
     columns = [np.concatenate(each) for each in zip(*found, strict=True)]
@@ -67,17 +68,12 @@ def find_zero_length_files(
     number, written, stopped, made = (column[order].tolist() for column in columns)
     names: dict[int, bytes] = {}  # a path of each inode that has one
     if number:
-        tree = fs.tree()
+        tree = fs.tree(only=with_inodes(columns[0][order]))
         rows = np.flatnonzero(np.isin(tree.inode, number))
         names = dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))
     files = zip(map(names.get, number), number, written, stopped, made, strict=True)
     victims = [ZeroLengthFile(*row) for row in files if not _LOCK.fullmatch(row[0] or b"")]
     return len(victims), tuple(victims[:most])
-
-
-def _instances(number: Int64s | UInt32s, generation: Int64s | UInt32s) -> Int64s:
-    """Inode number and generation as one integer."""
-    return number.astype(np.int64) << 32 | generation.astype(np.int64)
 
 
 def _crash_times(log: Log | None, standing: JournalState) -> Int64s:
@@ -106,7 +102,9 @@ def _select(table: InodeTable, stops: Int64s, cut: Int64s) -> tuple[Int64s, Int6
     born = np.where(has_crtime, table.crtime, table.atime)
     empty &= ~has_crtime | (table.mtime > born)
     made = (table.mtime > born) & (table.mtime > table.atime) & (table.mtime - born < WRITEBACK)
-    rows = np.flatnonzero(empty & (made | np.isin(_instances(table.number, table.generation), cut)))
+    rows = np.flatnonzero(
+        empty & (made | np.isin(instance_keys(table.number, table.generation), cut))
+    )
     mtime = table.mtime[rows]
     place = np.searchsorted(stops, mtime - SLACK)
     stop = stops[np.minimum(place, len(stops) - 1)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.directories import DIRECTORY_TYPE, DirTree, with_inodes
+from ext4kit.filesystem.directories import DIRECTORY_TYPE, DirTree, directories_only
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.parsers.directory import EntryTable, Names
@@ -209,8 +209,9 @@ class _RuleMatcher:
         if len(rows) > NAMES_LOOKED_AT:
             what = f"only the first {NAMES_LOOKED_AT:,} of {len(rows):,} names were checked"
             self.fs.problems.add("rules", what, Severity.NOTE)
-        for start in range(0, min(len(rows), NAMES_LOOKED_AT), INODES_AT_ONCE):
-            some = rows[start : min(start + INODES_AT_ONCE, NAMES_LOOKED_AT)]
+            rows = rows[:NAMES_LOOKED_AT]
+        for start in range(0, len(rows), INODES_AT_ONCE):
+            some = rows[start : start + INODES_AT_ONCE]
             table: InodeTable = self.fs.inode_table(tree.inode[some])
             yield from zip(tree.paths_of(some), table.each(), strict=True)
 
@@ -228,7 +229,7 @@ class _RuleMatcher:
     @cached_property
     def _directories(self) -> dict[bytes, int]:
         """Path of each live directory -> its inode number."""
-        tree = self.fs.tree(path=self.prefix, only=with_inodes(np.zeros(0, np.int64)))
+        tree = self.fs.tree(path=self.prefix, only=directories_only)
         exists = (tree.inode > 0) & (tree.inode <= self.fs.superblock.inodes_count)
         rows = np.flatnonzero(exists & np.isin(tree.file_type, (0, DIRECTORY_TYPE)))
         rows = rows[self.fs.inode_table(tree.inode[rows]).is_dir]
@@ -253,8 +254,11 @@ class _RuleMatcher:
     def _deleted(
         self, path: bytes, file: DeletedFile, inode: Inode, rules: _RulesByDirectory
     ) -> None:
-        traits = inode_traits(inode)
-        fitting = [rule for rule in rules.of(path) if rule.needs <= traits | {Trait.GONE}]
+        placed = rules.of(path)
+        if not placed:
+            return
+        traits = inode_traits(inode) | {Trait.GONE}
+        fitting = [rule for rule in placed if rule.needs <= traits]
         now = self.inode_at(path) if fitting else 0
         for rule in fitting:
             if not now or Trait.GONE not in rule.needs:
