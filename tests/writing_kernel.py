@@ -9,6 +9,7 @@ changes and their sources are those of `ext4kit.history.writer`, which
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from ext4kit.history import writer
 from ext4kit.recovery import Grade
@@ -69,4 +70,7 @@ class WritingKernel:
         return grade if self.counts_changes else Grade.PARTIAL
 
 
+# The clock of a user-mode kernel lags behind while its machine is busy.
+_CPU = Path("/proc/cpuinfo")
+IN_USER_MODE = _CPU.is_file() and "User Mode Linux" in _CPU.read_text(encoding="utf-8")
 HERE = WritingKernel(running_kernel())  # it writes the images of this run

@@ -213,7 +213,6 @@ def test_at_80_columns_no_row_wraps(sample: Path, command: tuple[str, ...]) -> N
 
 
 @pytest.mark.heavy
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     "command",
     [("volumes", "IMAGE"), ("ls", "IMAGE", "-r", "-l"), ("deleted", "IMAGE"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
@@ -22,7 +22,7 @@ BY_PARAMETER = {
 
 def group(nodeid: str) -> str:
     """What stays in one process: a module, or one parameter of it."""
-    module = nodeid.split("::")[0]
+    module = _module(nodeid)
     return f"{module}[{_parameter(nodeid)}]" if module in BY_PARAMETER else module
 
 
@@ -47,16 +47,8 @@ def left_for_later(items: Iterable[pytest.Item], seed: int, mark: str) -> list[p
     It takes one parameter of each test, the same for the tests of one module, and one of all the
     tests that have none.
     """
-    tests: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker(mark):
-            name, bracket, _ = item.nodeid.partition("[")
-            tests.setdefault(name if bracket else "", []).append(item)
-    return [
-        item
-        for of_test in tests.values()
-        for item in sorted(of_test, key=lambda one: _rank(one, seed))[1:]
-    ]
+    marked = [item for item in items if item.get_closest_marker(mark)]
+    return _not_chosen(marked, lambda one: _rank(one, seed), lambda _: 1)
 
 
 def two_thirds(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
@@ -64,26 +56,43 @@ def two_thirds(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
 
     They are the same for all modules, which share many of the images.
     """
-    tests: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        name, bracket, _ = item.nodeid.partition("[")
-        is_heavy = name.split("::")[0] in BY_PARAMETER or item.get_closest_marker("heavy")
-        if bracket and is_heavy:
-            tests.setdefault(name, []).append(item)
+    heavy = [
+        item
+        for item in items
+        if _parameter(item.nodeid)
+        and (_module(item.nodeid) in BY_PARAMETER or item.get_closest_marker("heavy"))
+    ]
 
     def rank(item: pytest.Item) -> int:
         return zlib.crc32(f"{seed} {_parameter(item.nodeid)}".encode())
 
+    return _not_chosen(heavy, rank, lambda count: -(-count // 3))
+
+
+def _not_chosen(
+    items: Iterable[pytest.Item],
+    rank: Callable[[pytest.Item], int],
+    share: Callable[[int], int],
+) -> list[pytest.Item]:
+    """Of each test's parameters, and of the tests without, those behind the first `share`."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        name, bracket, _ = item.nodeid.partition("[")
+        tests.setdefault(name if bracket else "", []).append(item)
     return [
         item
         for of_test in tests.values()
-        for item in sorted(of_test, key=rank)[-(-len(of_test) // 3) :]
+        for item in sorted(of_test, key=rank)[share(len(of_test)) :]
     ]
 
 
 def _rank(item: pytest.Item, seed: int) -> int:
     module, _, test = item.nodeid.partition("::")
     return zlib.crc32(f"{seed} {module} {_parameter(item.nodeid) or test}".encode())
+
+
+def _module(nodeid: str) -> str:
+    return nodeid.split("::")[0]
 
 
 def _parameter(nodeid: str) -> str:
