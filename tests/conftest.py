@@ -66,13 +66,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if KERNEL_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kernel)
-    items[:] = choosing.in_part(items, config.option.part)
     reason = missing_for_kernel()
     for item in items:
         if reason and item.get_closest_marker("kernel"):
             item.add_marker(pytest.mark.skip(reason=reason))
     for item, why in () if everything() else list(_not_chosen(items, config)):
         item.add_marker(pytest.mark.skip(reason=why))
+    items[:] = choosing.in_part(items, config.option.part)
 
 
 def _not_chosen(
