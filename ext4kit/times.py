@@ -54,7 +54,7 @@ def with_iso(record: Mapping[str, object]) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in record.items():
         kind = type(value)
-        found[name] = value if kind in _SCALARS else _inner(value)
+        found[name] = value if kind in _SCALARS or not value else _inner(value)
         if (kind is int or value is None) and (beside := iso_field(name)):
             found[beside] = iso(value) if isinstance(value, int) else None
     return found

@@ -8,8 +8,11 @@ Source: kernel fs/ext4/ialloc.c, `__ext4_new_inode`, `find_inode_bit`.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
+from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.history.history import History
 
@@ -26,29 +29,45 @@ def is_first_instance(history: History, instance: Int64s) -> Bools:
     """
     if not len(instance):  # then no inode table is read
         return np.ones(0, bool)
-    superblock = history.fs.superblock
-    table = history.states.table
-    numbers, times = [table.number], [table.crtime]
-    for chunk in history.fs.inode_batches():
-        numbers.append(chunk.number)
-        times.append(np.where(chunk.mode != 0, chunk.crtime, 0))
-    number, time = np.concatenate(numbers), np.concatenate(times)
-    known = time > 0
-    number, time = number[known], time[known]
-    order = np.argsort(number, kind="stable")
-    number, time = number[order], time[order]
-    if not len(number):
-        return np.ones(len(instance), bool)
-    group = (number - 1) // superblock.inodes_per_group
-    ages, rank = np.unique(time, return_inverse=True)
-    key = group * len(ages) + rank  # lower in each group than in later groups
-    oldest = ages[np.minimum.accumulate(key[::-1])[::-1] % len(ages)]
-    mine = history.number[instance]
-    behind = np.searchsorted(number, mine, side="right")
-    place = np.minimum(behind, len(number) - 1)
-    others = (behind < len(number)) & (group[place] == (mine - 1) // superblock.inodes_per_group)
-    first: Bools = ~others | (creation_times(history)[instance] <= oldest[place])
+    per_group = history.fs.superblock.inodes_per_group
+    logged, mine = history.states.table, history.number[instance]
+    order = np.argsort(logged.number, kind="stable")
+    in_log = _oldest_behind(logged.number[order], logged.crtime[order], per_group, mine)
+    on_disk = _oldest_behind(*_creations_on_disk(history), per_group, mine)
+    first: Bools = creation_times(history)[instance] <= np.minimum(in_log, on_disk)
     return first
+
+
+def _creations_on_disk(history: History) -> tuple[Int64s, Int64s]:
+    """(inode number, creation time in ns) of the inodes on disk, by number."""
+    numbers, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for chunk in history.fs.inode_batches():
+        used = chunk.mode != 0
+        numbers.append(chunk.number[used])
+        times.append(chunk.crtime[used])
+    return np.concatenate(numbers), np.concatenate(times)
+
+
+def _oldest_behind(number: Int64s, time: Int64s, per_group: int, mine: Int64s) -> Int64s:
+    """Per number in `mine`: lowest time of the higher numbers of its block group, or no limit.
+
+    Args:
+        number: int64 (n,), sorted.
+        time: int64 (n,), 0 if unknown.
+        per_group: inodes per block group.
+        mine: int64 (m,).
+    """
+    known = time > 0
+    number, oldest = number[known], time[known]
+    group = (number - 1) // per_group
+    for first, end in pairwise([*np.flatnonzero(starts_group(group)).tolist(), len(group)]):
+        oldest[first:end] = np.minimum.accumulate(oldest[first:end][::-1])[::-1]
+    place = np.searchsorted(number, mine, side="right")
+    found = np.full(len(mine), np.iinfo(np.int64).max)
+    others = np.flatnonzero(place < len(number))
+    others = others[group[place[others]] == (mine[others] - 1) // per_group]
+    found[others] = oldest[place[others]]
+    return found
 
 
 def creation_times(history: History) -> Int64s:

@@ -1,6 +1,6 @@
 """The only package that writes: files below one directory, their manifest, and nothing else."""
 
-from ext4kit.output.interrupts import interrupts_wait
+from ext4kit.output.interrupts import interrupts_wait, take_uninterrupted
 from ext4kit.output.manifest import MANIFEST, Manifest, interruption
 from ext4kit.output.rooted import (
     OutputDirectory,
@@ -20,4 +20,5 @@ __all__ = [
     "interruption",
     "interrupts_wait",
     "output_limit",
+    "take_uninterrupted",
 ]

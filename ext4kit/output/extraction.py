@@ -27,6 +27,7 @@ from ext4kit.output import (
     interruption,
     interrupts_wait,
     output_limit,
+    take_uninterrupted,
 )
 from ext4kit.output.restoring import (
     DEFAULT_PARTS,
@@ -113,9 +114,8 @@ def extract(
             with manifest.completed_by(extraction.waiting):
                 for target, number, wanted in walks:
                     count_before = extraction.taken
-                    for item in _items(fs, target, number, wanted, progress):
-                        with interrupts_wait():
-                            extraction.take(item)
+                    items = _items(fs, target, number, wanted, progress)
+                    take_uninterrupted(items, extraction.take)
                     if wanted.paths and extraction.taken == count_before:
                         patterns = ", ".join(map(path_text, wanted.paths))
                         fs.problems.add(patterns, "no file matches")
@@ -178,11 +178,11 @@ def _items(
         table = fs.inode_table(numbers)
         known = fs.inodes_known(numbers)
         runs = fs.block_maps(table)
-        for place, row in enumerate(rows.tolist()):
+        each = zip(rows.tolist(), table.each(), runs, known.tolist(), strict=True)
+        for place, (row, inode, its_runs, is_known) in enumerate(each):
             if progress is not None and place % 64 == 0:
                 progress(start + row, len(tree))
-            item = parts(paths[row]), table.one(place), runs[place], bool(known[place])
-            yield ExtractItem(paths[row], *item)
+            yield ExtractItem(paths[row], parts(paths[row]), inode, its_runs, is_known)
 
 
 _Make = Callable[[ExtractItem], Written | None]
@@ -290,8 +290,8 @@ class _Extraction:
                 return self.output.make_hard_link(item.parts, first, mark)
             except UnwritableError as error:
                 why = error.reason.text
-        chunks = self.fs.content(inode, item.runs).chunks()
-        written = self.output.write(item.parts, chunks, mark, _attributes(self.fs, inode))
+        content, attributes = self.fs.content(inode, item.runs), _attributes(self.fs, inode)
+        written = self.output.write(item.parts, content.chunks(), mark, attributes, content.size)
         if why:
             written.outcome.miss(RestoredPart.LINKS, why)
         elif inode.links_count > 1 and RestoredPart.LINKS in self.output.parts:

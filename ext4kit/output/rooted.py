@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -31,6 +32,7 @@ from ext4kit.reasons import OUTPUT_LIMIT, WRITE_FAILED, Reason
 HASHED_HOLES_LIMIT = 16 << 30
 OUTPUTS_A_BLOCK = 16  # live files use each block once, deleted files a few times
 SPARE_OUTPUT = 1 << 30
+LONG = 1 << 16  # bytes that may take long to copy
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 _ZEROS = bytes(CHUNK_BYTES)
 _PRIVATE = 0o600  # until the file has its mode
@@ -93,7 +95,7 @@ class OutputDirectory:
     parts: RestoredParts = DEFAULT_PARTS
     _left: int = 0
     _hashed: int = 0
-    _folders: dict[tuple[str, ...], str] = field(default_factory=dict)
+    _folders: dict[tuple[bytes, ...], str] = field(default_factory=dict)
     _shortfall: Shortfall = field(default_factory=Shortfall)
 
     def __post_init__(self) -> None:
@@ -121,14 +123,16 @@ class OutputDirectory:
         chunks: Iterable[Chunk],
         mark: str = "",
         inode: Attributes | None = None,
+        size: int = LONG,
     ) -> Written:
-        """Write one file. Interrupts that wait are accepted while the content is copied.
+        """Write one file. Interrupts that wait are accepted while a long content is copied.
 
         Args:
             parts: path components below the root, as they are in the evidence.
             chunks: the content in order; holes stay holes.
             mark: appended to the name if the name is already used.
             inode: what the file is to get beside its bytes, as far as `self.parts` has it.
+            size: bytes of the content.
 
         Raises:
             OutputError: the folder cannot be written further.
@@ -140,7 +144,7 @@ class OutputDirectory:
         path, handle = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, mode))
         try:
             try:
-                with interrupts_heeded():
+                with interrupts_heeded() if size >= LONG else nullcontext():
                     size, digest, lost = self._pour(handle, chunks)
                 outcome = self._restore(WrittenEntry(self._at(path), handle), inode)
             finally:
@@ -165,7 +169,7 @@ class OutputDirectory:
 
     def has_folder(self, parts: Sequence[bytes]) -> bool:
         """Whether the folder for these components was created."""
-        return tuple(map(usable_name, parts)) in self._folders
+        return tuple(parts) in self._folders
 
     def restore_folder(self, parts: Sequence[bytes], inode: Attributes) -> Outcome:
         """Give an existing folder what its inode had; nothing can be written below it after that.
@@ -173,7 +177,7 @@ class OutputDirectory:
         Raises:
             OutputError: as for `write`.
         """
-        below = self._folders[tuple(map(usable_name, parts))].rstrip("/")
+        below = self._folders[tuple(parts)].rstrip("/")
         if not _HAS_HANDLES:
             return self._restore(WrittenEntry(self._at(below), None), inode)
         try:
@@ -290,13 +294,13 @@ class OutputDirectory:
     def _folder_of(self, parts: Sequence[bytes]) -> str:
         """Path below the root of the folder for these components of the evidence.
 
-        It ends with a slash, so that a name can follow. A folder whose name a file has gets a `~`.
+        It ends with a slash, so that a name can follow. A folder whose name is in use gets a `~`.
         """
-        names = tuple(map(usable_name, parts))
+        names = tuple(parts)
         found = self._folders.get(names, "")
         for depth in range(1, len(names) + 1) if not found else ():
             if names[:depth] not in self._folders:
-                name = _create_directory(self.root / found, names[depth - 1])
+                name = _create_directory(self.root / found, usable_name(parts[depth - 1]))
                 self._folders[names[:depth]] = f"{found}{name}/"
             found = self._folders[names[:depth]]
         return found

@@ -144,7 +144,7 @@ class Inode:
     @property
     def kind(self) -> FileType:
         """The type in one word, or "unknown"."""
-        return KINDS.get(stat.S_IFMT(self.mode), "unknown")
+        return KINDS.get(self.mode & 0xF000, "unknown")
 
     @property
     def is_directory(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,6 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.directories import with_inodes
 from ext4kit.matching.between_neighbours import Placement
 from ext4kit.matching.transitions import NOTHING
-from ext4kit.parsers.inode import InodeTable
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.names import KnownName
 
@@ -42,14 +41,22 @@ class PlacedFiles:
 def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
     """All allocated files, and candidates with a map."""
     fs, placed, regular, candidate, theirs = blocks.history.fs, [], [], [], []
-    for table, data, superseded, row in _mapped_files(blocks):
-        mapped, part = _placement(fs, table, data)
+
+    def add(number: Int64s, crtime: Int64s, is_wanted: Bools, row: Int64s, data: Runs) -> None:
+        mapped, part = _placement(fs, number, crtime, data)
         placed.append(part)
-        kept = table.is_regular & ~superseded & (table.crtime > 0)
-        regular.append((kept & (table.number >= fs.superblock.first_inode))[mapped])
+        wanted = is_wanted & (crtime > 0) & (number >= fs.superblock.first_inode)
+        regular.append(wanted[mapped])
         candidate.append(row[mapped])
         owner = np.searchsorted(mapped, data.owner)
         theirs.append((replace(data, owner=owner), len(mapped)))
+
+    states, row = blocks.history.states.table, blocks.candidates.state_row
+    latest = states.is_regular[row] & ~blocks.candidates.superseded
+    add(states.number[row], states.crtime[row], latest, np.arange(len(row)), blocks.runs)
+    for table, maps in fs.allocated_maps():
+        none = np.full(len(table), NOTHING)
+        add(table.number, table.crtime, table.is_regular, none, maps.runs)
     runs = Runs.stacked(theirs)
     taken = Intervals.union(runs.physical, runs.length)
     return PlacedFiles(
@@ -61,24 +68,17 @@ def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
     )
 
 
-def _mapped_files(blocks: BlockAttribution) -> Iterator[tuple[InodeTable, Runs, Bools, Int64s]]:
-    """(inodes, their runs, True for earlier versions, candidate or NOTHING) in batches."""
-    earlier, states = blocks.candidates.superseded, blocks.history.states
-    table = states.table.take(blocks.candidates.state_row)
-    yield table, blocks.runs, earlier, np.arange(len(earlier))
-    for table, maps in blocks.history.fs.allocated_maps():
-        count = len(table)
-        yield table, maps.runs, np.zeros(count, bool), np.full(count, NOTHING)
-
-
-def _placement(fs: FileSystem, table: InodeTable, runs: Runs) -> tuple[Rows, Placement]:
-    """Rows of a table that have blocks, and their `Placement`."""
+def _placement(
+    fs: FileSystem, number: Int64s, crtime: Int64s, runs: Runs
+) -> tuple[Rows, Placement]:
+    """Rows of inodes that have blocks, and their `Placement`."""
     mapped, first = np.unique(runs.owner, return_index=True)
     last = np.append(first[1:], len(runs))[: len(first)] - 1
     start, end = runs.physical[first], runs.physical[last] + runs.length[last]
-    number = table.number[mapped]
-    group = group_of(fs, number)
-    return mapped, Placement(group, table.crtime[mapped], number, start, end, first == last)
+    number = number[mapped]
+    return mapped, Placement(
+        group_of(fs, number), crtime[mapped], number, start, end, first == last
+    )
 
 
 def group_of(fs: FileSystem, number: Int64s) -> Int64s:

@@ -19,6 +19,7 @@ from ext4kit.output import (
     interruption,
     interrupts_wait,
     output_limit,
+    take_uninterrupted,
 )
 from ext4kit.output.restoring import DEFAULT_PARTS, Attributes, RestoredPart, RestoredParts
 from ext4kit.reasons import Reason
@@ -72,11 +73,7 @@ def recover(
         with Manifest(out) as manifest:
             recovery = _Recovery(output, manifest, result)
             with manifest.completed_by(recovery.waiting):
-                for done, file in enumerate(deleted):
-                    if progress is not None and done % 64 == 0:
-                        progress(done, len(deleted))
-                    with interrupts_wait():
-                        recovery.take(file)
+                take_uninterrupted(_counted(deleted, progress), recovery.take)
                 recovery.finish()
             output.report(deleted.problems)
     except OSError as error:
@@ -84,6 +81,15 @@ def recover(
     if progress is not None:
         progress(len(deleted), len(deleted))
     return result
+
+
+def _counted(
+    deleted: DeletedFiles, progress: Callable[[int, int], None] | None
+) -> Iterator[DeletedFile]:
+    for done, file in enumerate(deleted):
+        if progress is not None and done % 64 == 0:
+            progress(done, len(deleted))
+        yield file
 
 
 _Path = tuple[bytes, ...]  # components below the output folder
@@ -191,12 +197,12 @@ class _Recovery:
         assert content is not None
         mark, inode = _disambiguator(file), _attributes(file)
         try:
-            written = self.output.write(path, content.chunks(), mark, inode)
+            written = self.output.write(path, content.chunks(), mark, inode, content.size)
         except UnwritableError:
             unnamed = _unnamed_parts(file)
             if path == unnamed:
                 raise
-            written = self.output.write(unnamed, content.chunks(), mark, inode)
+            written = self.output.write(unnamed, content.chunks(), mark, inode, content.size)
         return self._with_further_names(file, written)
 
     def _with_further_names(self, file: DeletedFile, written: Written) -> Written:
