@@ -90,13 +90,13 @@ def triage(
         extent: amount of facts.
         step: called with a title before each long step; returns the progress callback of the step.
     """
+    with step("checking"):  # first, as it takes memory that the steps behind it take too
+        checked = verify(fs) if extent.verify else None
     log = Log.open(fs)
     with step("finding deleted files") as show:
         deleted = find_deleted(fs, sources=extent.sources, progress=show)
     with step("reading the journal") as show:
         timeline = build_timeline(fs, show)
-    with step("checking"):
-        checked = verify(fs) if extent.verify else None
     journal = journal_facts(fs, log)
     with step("looking for signs"):
         signs = find_indicators(fs, deleted, timeline, extent.rows)

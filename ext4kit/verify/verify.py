@@ -47,6 +47,7 @@ def verify(fs: FileSystem) -> Verification:
     find_orphans(scene)
     gathered = check_inodes(scene)
     facts = InodesInUse.concat(gathered.facts)
+    gathered.facts.clear()
     check_blocks(scene)
     aside = replace(scene, findings=Findings())
     usage = BackgroundCall(lambda facts: check_usage(aside, facts), facts)
