@@ -13,7 +13,9 @@ from itertools import repeat
 import numpy as np
 
 from ext4kit.arrays.types import Int64s
+from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import with_inodes
+from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.history import PathHistory
 from ext4kit.history.removed import Bond, directory_times
 from ext4kit.parsers.directory import FILE_TYPES
@@ -72,8 +74,7 @@ def find_removed_names(names: CandidateNames, candidates: Candidates) -> list[Re
     nameless = {(number, name.name) for number, name in named if name and name.path is None}
     numbers = np.unique(np.array([one.inode for one in entries], np.int64))
     numbers = numbers[numbers > 0]
-    table = names.paths.history.fs.inode_table(numbers)
-    used = set(numbers[(table.mode != 0) & (table.links_count > 0)].tolist())
+    used = set(_in_use(names.paths.history.fs, numbers))
     tree = names.paths.history.fs.tree(only=with_inodes(numbers))
     rows = np.flatnonzero(np.isin(tree.inode, numbers))
     live = set(zip(tree.paths_of(rows), tree.inode[rows].tolist(), strict=True))
@@ -95,6 +96,13 @@ def find_removed_names(names: CandidateNames, candidates: Candidates) -> list[Re
     ordered = sorted(found, key=lambda one: (one.path or b"", one.name, one.inode or 0, one.reason))
     once = {(one.path, one.name, one.directory, one.inode): one for one in reversed(ordered)}
     return list(reversed(once.values()))
+
+
+def _in_use(fs: FileSystem, numbers: Int64s) -> Iterator[int]:
+    """Those of the inode numbers that are in use."""
+    for start in range(0, len(numbers), INODES_AT_ONCE):
+        table = fs.inode_table(numbers[start : start + INODES_AT_ONCE])
+        yield from table.number[(table.mode != 0) & (table.links_count > 0)].tolist()
 
 
 def _in_slack(paths: PathHistory) -> Iterator[_Entry]:
