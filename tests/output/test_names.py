@@ -95,6 +95,16 @@ def test_names_that_differ_in_case_alone_are_told_apart(tmp_path: Path) -> None:
     assert [(tmp_path / "out" / path).read_bytes() for path in written] == [b"0", b"1", b"2", b"3"]
 
 
+def test_folders_whose_names_are_written_alike_stay_apart(tmp_path: Path) -> None:
+    output = OutputDirectory(tmp_path / "out")
+    folders = (b"tab\there", b"tab%09here", b"tab\there")
+    written = [
+        output.write((folder, b"%d" % place), [Chunk(0, 1, b"x")]).path
+        for place, folder in enumerate(folders)
+    ]
+    assert written == ["tab%09here/0", "tab%09here~/1", "tab%09here/2"]
+
+
 @pytest.mark.usefixtures("on_windows")
 def test_a_file_s_record_leads_to_it_under_its_harmless_name(tmp_path: Path) -> None:
     output = OutputDirectory(tmp_path / "out")
