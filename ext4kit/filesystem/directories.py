@@ -58,30 +58,21 @@ class DirTree:
     """Everything below a directory, in the order of a depth-first walk.
 
     Attributes:
-        levels: the entries level by level; `order` gives the row of each entry in them.
+        inode: inode number of each entry.
+        file_type: as stored in the entry.
         names: the name of each entry.
         folder: row in `folders` of the directory of each entry.
         folders: path of each directory that has entries.
     """
 
-    levels: list[_Level]
-    order: Rows
+    inode: Int64s
+    file_type: Int64s
     names: Names
     folder: Int64s
     folders: list[bytes]
 
     def __len__(self) -> int:
-        return len(self.order)
-
-    @cached_property
-    def inode(self) -> Int64s:
-        """Inode numbers."""
-        return np.concatenate([level.number for level in self.levels])[self.order]
-
-    @cached_property
-    def file_type(self) -> Int64s:
-        """File types as stored in the entries."""
-        return np.concatenate([level.file_type for level in self.levels])[self.order]
+        return len(self.inode)
 
     @cached_property
     def paths(self) -> list[bytes]:
@@ -361,10 +352,30 @@ def _read_level(
 
 
 def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
-    """Breadth-first levels in the order of a depth-first walk, without recursion.
+    """Breadth-first levels in the order of a depth-first walk. They leave the list, for memory."""
+    back = _inverse(_depth_first_places(levels))
+    folder, folders = _directory_paths(levels, path)
+    folder = folder[back]
+    inode = np.concatenate([level.number for level in levels])[back]
+    file_type = np.concatenate([level.file_type for level in levels])[back]
+    names = [level.names for level in levels]
+    levels.clear()
+    packed = Names.concat(names)
+    names.clear()
+    return DirTree(inode, file_type, packed.take(back), folder, folders)
 
-    The position of an entry is its parent's position, plus one, plus the sizes of the subtrees
-    of the siblings before it.
+
+def _inverse(place: Rows) -> Rows:
+    """Row of the entry that has each place."""
+    back = np.empty_like(place)
+    back[place] = np.arange(len(place))
+    return back
+
+
+def _depth_first_places(levels: list[_Level]) -> Int64s:
+    """Position of each entry, level after level, in a depth-first walk, without recursion.
+
+    It is the parent's position, plus one, plus the sizes of the subtrees of the siblings before.
     """
     sizes = [np.ones(len(level.names), np.int64) for level in levels]
     for below, above, level in zip(sizes[:0:-1], sizes[-2::-1], levels[:0:-1], strict=True):
@@ -374,12 +385,7 @@ def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
         first, group = _groups(level.parent)
         before = np.cumsum(size) - size
         places.append(places[-1][level.parent] + 1 + before - before[first][group])
-    place = np.concatenate(places[1:])
-    back = np.empty_like(place)
-    back[place] = np.arange(len(place))
-    folder, folders = _directory_paths(levels, path)
-    names = Names.concat([level.names for level in levels]).take(back)
-    return DirTree(levels, back, names, folder[back], folders)
+    return np.concatenate(places[1:])
 
 
 def _groups(parent: Int64s) -> tuple[Rows, Rows]:
