@@ -27,7 +27,7 @@ from ext4kit.parsers.directory import DIRENT, EntryTable, blocks_checksums_ok, p
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_seeds
 
-BATCH_BYTES = 8 << 20
+BATCH_BYTES = 4 << 20
 SRC_DISK, SRC_EMPTY, SRC_PRE_REPLAY = -1, -2, -3
 TID_BEFORE_LOG = -1  # tid of a freed directory block on disk, written at an unknown earlier time
 
