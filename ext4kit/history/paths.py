@@ -200,7 +200,8 @@ class PathHistory:
         there is the latest time. A change of the inode without its entries may be a rename. So
         may the change after a state of the parent with too few links for its present directories,
         and the transaction that added the present name to a directory that was there before. A
-        change of the directory's own entries in that transaction adds no name.
+        change of the directory's own entries in that transaction adds no name, nor does a move of
+        the entry to another block.
         """
         numbers, names = self.history.number, self.names.table
         allocated = np.flatnonzero(self.history.is_allocated[names.instance])
@@ -227,11 +228,27 @@ class PathHistory:
         own_entries = states.table.ctime[state] == states.table.mtime[state]
         added &= (names.last_absent[allocated] != TID_BEFORE_LOG) | ~own_entries
         came = allocated[added & (row[: len(allocated)] >= 0)]
+        came = came[[not self._has_stood_there(one) for one in came.tolist()]]
         came_at = commit_times(self.history, names.valid_from[came])
         np.maximum.at(result, self.live.rows(numbers[names.instance[came]]), came_at)
         received, change = self._received_later()
         np.maximum.at(result, received, change)
         return self.live.max_with_ancestors(result)
+
+    def _has_stood_there(self, row: int) -> bool:
+        """Whether the name stood in another block of the same directory until it came to its own.
+
+        An index that splits a block moves entries, as tools do that move blocks.
+        """
+        names = self.names.table
+        instance, added = int(names.instance[row]), int(names.valid_from[row])
+        first, end = np.searchsorted(names.instance, [instance, instance + 1]).tolist()
+        return any(
+            names.directory[one] == names.directory[row]
+            and names.name[one] == names.name[row]
+            and names.valid_from[one] < added <= names.removed[one]
+            for one in range(first, end)
+        )
 
     def _received_later(self) -> tuple[Rows, Int64s]:
         """(row in `live`, ctime of the parent, ns) of directories moved in by then, maybe.

@@ -342,3 +342,35 @@ def test_a_directory_had_another_place_before_the_log_shows_its_name_as_new(
     }
     assert found[b"file"] in (None, b"/a/d/file")
     assert found[PLAIN] == b"/" + PLAIN
+
+
+def test_a_directory_whose_entry_came_to_another_block_has_had_no_other_place(
+    tmp_path: Path,
+) -> None:
+    """A directory of one block gets an index, which moves all of its entries."""
+    disk = Disk(tmp_path, "-t", "ext4", "-b", "1024")
+    disk.with_bystander()
+    folders = [f"d{number}" for number in range(8)]
+    with disk.mounted() as root:
+        for name in folders:
+            (root / "a" / name).mkdir(parents=True)
+            (root / "a" / name / f"in {name}").write_bytes(b"x" * 9000)
+    disk.forget()
+    with disk.mounted() as root:
+        for name in folders:
+            (root / "a" / name / "other").touch()
+        sync(root)
+        for name in folders:
+            remove(root / "a" / name / f"in {name}")
+        (root / "a" / "first").touch()
+        sync(root)
+        time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
+        for number in range(60):
+            (root / "a" / f"a name that fills the block {number}").touch()
+        remove_bystander(root)
+    found = {
+        file.name: file.path for file in find_deleted(disk.file_system(), sources=JOURNAL_ONLY)
+    }
+    assert {found[f"in {name}".encode()] for name in folders} == {
+        f"/a/{name}/in {name}".encode() for name in folders
+    }
