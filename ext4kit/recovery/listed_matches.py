@@ -15,6 +15,7 @@ from ext4kit.recovery.listed_files import ListedName
 from ext4kit.recovery.names import KnownName
 
 LIKELIER = 300.0  # by the listed name of a content
+UNCOUNTED = 1  # i_version where the kernel does not count changes, which is usual before 6.1
 MAX_ALIKE = 1000  # files of one name, or of one name and directory name; more tell nothing
 _Parts = tuple[bytes, ...]  # of a path, the last one first
 
@@ -97,8 +98,8 @@ def match_listed(
 
     A file fits if its path, as far as it is known, ends as the listed path does, and if it was not
     written more often than others of the list. No other is left if it was made before the list, its
-    changes leave no room for a second writing, and as many files fit as there are contents with
-    these bytes.
+    changes are counted and leave no room for a second writing, and as many files fit as there are
+    contents with these bytes.
 
     Args:
         listed: row of the content -> what lists say of it.
@@ -124,7 +125,7 @@ def match_listed(
             for fit in kept
             if fit.is_whole
             and made[fit.file] <= fit.listed.time
-            and fit.version < limits[fit.listed.where]
+            and UNCOUNTED < fit.version < limits[fit.listed.where]
         }
         rewritten = {fit.file for fit in fitting} - texts.keys()  # had this content earlier
         for content in contents:

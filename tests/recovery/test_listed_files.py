@@ -203,6 +203,12 @@ def test_a_file_whose_changes_leave_room_for_a_second_writing_is_only_possible()
     assert list(found.texts[7]) == [1]
 
 
+def test_a_file_whose_changes_the_kernel_did_not_count_is_only_possible() -> None:
+    found = matched({3: [said(README)]}, [README], version=1)
+    assert found.named == {}
+    assert list(found.texts[3]) == [0]
+
+
 def test_contents_of_the_same_bytes_are_given_to_as_many_files_in_order() -> None:
     both = [said(b"usr/a/copyright"), said(b"usr/b/copyright")]
     files = [b"usr/a/copyright", b"usr/b/copyright"]
