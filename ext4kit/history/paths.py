@@ -8,7 +8,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex
-from ext4kit.arrays.types import NO_ROW, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.directories import directories_only
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
@@ -380,7 +380,8 @@ class PathHistory:
         """Row in `names.table` of the name in force as of a tid, else the nearest one; -1 for none.
 
         A directory has one name at a time: of several candidates, the first one to be removed was
-        in force, and the others started at its removal.
+        in force, and the others started at its removal. A removed entry that was not cleared has no
+        start; it has that of the same name in the journal, where this one was added.
         """
         end = int(self._row_ends[instance])
         start = int(np.searchsorted(self.names.table.instance, instance))
@@ -389,8 +390,27 @@ class PathHistory:
         first = self.names.table.valid_from[start:end]
         removed_tid = self.names.table.removed[start:end]
         distance = np.maximum(np.maximum(first - when, when - removed_tid + 1), 0)
+        distance[self._were_added_later(start, end, when)] = TID_ON_DISK
         best = np.flatnonzero(distance == distance.min())
         logged = best[self.names.table.last_seen[start:end][best] >= 0]
         if distance[best[0]] == 0 and len(logged):
             return start + int(logged[0])
         return start + int(best[-1])
+
+    def _were_added_later(self, start: int, end: int, when: int) -> Bools:
+        """Rows from `start` to `end`: removed entries whose name was added after a tid.
+
+        The journal must show that of all its copies of the name.
+        """
+        names = self.names.table
+        slack = names.last_seen[start:end] == SLACK_ENTRY
+        if slack.all() or not slack.any():
+            return np.zeros(end - start, bool)
+        keys = list(zip(names.directory[start:end].tolist(), names.name[start:end], strict=True))
+        added: dict[tuple[int, bytes], int] = {}
+        for at in np.flatnonzero(~slack).tolist():
+            is_known = names.last_absent[start + at] != TID_BEFORE_LOG
+            tid = int(names.valid_from[start + at]) if is_known else TID_BEFORE_LOG
+            added[keys[at]] = min(tid, added.get(keys[at], tid))
+        later: Bools = slack & np.array([added.get(key, TID_BEFORE_LOG) > when for key in keys])
+        return later

@@ -1,0 +1,82 @@
+"""Which of a directory's names was in force as of a transaction, from made rows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG
+from ext4kit.history.entry_intervals import SLACK_ENTRY
+from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.paths import PathHistory
+
+PARENT, OTHER_PARENT = 0, 5
+
+
+def history_of(*rows: tuple[int, bytes, int, int, int, int]) -> PathHistory:
+    """One directory with names: (parent, name, first tid, last tid without, removed, last seen)."""
+    parent, name, valid_from, last_absent, removed, last_seen = zip(*rows, strict=True)
+    made: Any = object.__new__(PathHistory)
+    made.names = SimpleNamespace(
+        table=SimpleNamespace(
+            instance=np.zeros(len(rows), np.int64),
+            directory=np.array(parent),
+            name=list(name),
+            valid_from=np.array(valid_from),
+            last_absent=np.array(last_absent),
+            removed=np.array(removed),
+            last_seen=np.array(last_seen),
+        )
+    )
+    made._row_ends = np.array([len(rows)])
+    paths: PathHistory = made
+    return paths
+
+
+def slack(name: bytes, parent: int = PARENT) -> tuple[int, bytes, int, int, int, int]:
+    """A removed entry that was not cleared."""
+    return parent, name, TID_BEFORE_LOG, TID_BEFORE_LOG, int(TID_ON_DISK), SLACK_ENTRY
+
+
+OLD = (PARENT, b"old", 18, TID_BEFORE_LOG, 19, 18)
+NEW = (PARENT, b"new", 19, 18, 27, 19)
+
+
+@pytest.mark.parametrize(("when", "name"), [(17, b"old"), (18, b"old"), (19, b"new")])
+def test_a_removed_entry_has_its_start_in_the_journal(when: int, name: bytes) -> None:
+    paths = history_of(slack(b"new"), OLD, NEW)
+    assert paths.names.table.name[paths._name_row_at(0, when)] == name
+
+
+@pytest.mark.parametrize(
+    "logged",
+    [
+        (PARENT, b"new", 19, TID_BEFORE_LOG, 27, 19),  # it may have stood there before the log
+        (OTHER_PARENT, b"new", 19, 18, 27, 19),
+        (PARENT, b"newer", 19, 18, 27, 19),
+    ],
+)
+def test_a_removed_entry_that_the_journal_does_not_show_added_may_be_older(
+    logged: tuple[int, bytes, int, int, int, int],
+) -> None:
+    paths = history_of(slack(b"new"), OLD, logged)
+    assert paths._name_row_at(0, 17) == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "stood"),
+    [
+        ((PARENT, b"new", 8, TID_BEFORE_LOG, 19, 18), True),
+        ((PARENT, b"new", 8, TID_BEFORE_LOG, int(TID_ON_DISK), 18), True),
+        ((PARENT, b"new", 8, TID_BEFORE_LOG, 12, 11), False),  # it was away in between
+        ((OTHER_PARENT, b"new", 8, TID_BEFORE_LOG, 19, 18), False),
+        ((PARENT, b"old", 8, TID_BEFORE_LOG, 19, 18), False),
+    ],
+)
+def test_a_name_that_came_to_another_block_was_not_added(
+    before: tuple[int, bytes, int, int, int, int], stood: bool
+) -> None:
+    assert history_of(before, NEW)._has_stood_there(1) == stood
