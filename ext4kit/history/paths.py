@@ -266,7 +266,8 @@ class PathHistory:
         newest = AsOfIndex(live.parent[child], live.created[child])
         ended = self.history.times_of(self.history.last_valid_tid(rows))
         valid_at = np.where(ended == FOREVER, states.table.ctime[rows], ended)
-        last = newest.rows(parent[rows], np.maximum(valid_at, states.table.ctime[rows]))
+        # What was made in the tick of the clock of the commit may be of the next transaction.
+        last = newest.rows(parent[rows], np.maximum(valid_at, states.table.ctime[rows]) - 1)
         first = np.searchsorted(live.parent[child], parent[rows])
         count = np.where(last == NO_ROW, 0, last + 1 - first)
         few = np.flatnonzero(count > links[rows] - OWN_LINKS)
@@ -400,17 +401,19 @@ class PathHistory:
     def _were_added_later(self, start: int, end: int, when: int) -> Bools:
         """Rows from `start` to `end`: removed entries whose name was added after a tid.
 
-        The journal must show that of all its copies of the name.
+        The journal must show that of all its copies of the name, and the directory before it.
         """
         names = self.names.table
         slack = names.last_seen[start:end] == SLACK_ENTRY
         if slack.all() or not slack.any():
             return np.zeros(end - start, bool)
+        was_there = int(self.history.linked_tids[0][names.instance[start]])
         keys = list(zip(names.directory[start:end].tolist(), names.name[start:end], strict=True))
         added: dict[tuple[int, bytes], int] = {}
         for at in np.flatnonzero(~slack).tolist():
-            is_known = names.last_absent[start + at] != TID_BEFORE_LOG
-            tid = int(names.valid_from[start + at]) if is_known else TID_BEFORE_LOG
+            tid = int(names.valid_from[start + at])
+            is_known = names.last_absent[start + at] != TID_BEFORE_LOG and tid > was_there
+            tid = tid if is_known else TID_BEFORE_LOG
             added[keys[at]] = min(tid, added.get(keys[at], tid))
         later: Bools = slack & np.array([added.get(key, TID_BEFORE_LOG) > when for key in keys])
         return later

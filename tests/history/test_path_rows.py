@@ -16,7 +16,7 @@ from ext4kit.history.paths import PathHistory
 PARENT, OTHER_PARENT = 0, 5
 
 
-def history_of(*rows: tuple[int, bytes, int, int, int, int]) -> PathHistory:
+def history_of(*rows: tuple[int, bytes, int, int, int, int], there_since: int = 17) -> PathHistory:
     """One directory with names: (parent, name, first tid, last tid without, removed, last seen)."""
     parent, name, valid_from, last_absent, removed, last_seen = zip(*rows, strict=True)
     made: Any = object.__new__(PathHistory)
@@ -32,6 +32,7 @@ def history_of(*rows: tuple[int, bytes, int, int, int, int]) -> PathHistory:
         )
     )
     made._row_ends = np.array([len(rows)])
+    made.history = SimpleNamespace(linked_tids=(np.array([there_since]), None))
     paths: PathHistory = made
     return paths
 
@@ -63,6 +64,12 @@ def test_a_removed_entry_that_the_journal_does_not_show_added_may_be_older(
     logged: tuple[int, bytes, int, int, int, int],
 ) -> None:
     paths = history_of(slack(b"new"), OLD, logged)
+    assert paths._name_row_at(0, 17) == 0
+
+
+def test_a_directory_that_the_journal_shows_made_had_no_other_name_before() -> None:
+    """The times of files in it can be of a tick of the clock before that transaction."""
+    paths = history_of(slack(b"new"), NEW, there_since=19)
     assert paths._name_row_at(0, 17) == 0
 
 
