@@ -113,6 +113,7 @@ def _bind_removed(history: History, intervals: EntryIntervals) -> Removed:
     instance[uncertain & ~_are_only_instances(history)[instance]] = NO_ROW
     logged = intervals.take(np.flatnonzero(intervals.last_seen >= 0))
     instance[_are_names_of_others(history, entries, instance, logged)] = NO_ROW
+    instance[_were_gone_before(history, entries, instance)] = NO_ROW
     # The removed entries of an earlier instance of the number look the same.
     numbers = states.table.number[history.by_inode]
     first = np.searchsorted(numbers, history.number[instance])
@@ -120,6 +121,16 @@ def _bind_removed(history: History, intervals: EntryIntervals) -> Removed:
     fits = _type_matches(history, found.file_type, instance)
     until = commit_times(history, entries.first)
     return bind_instances(history, entries, instance, was_reused, fits, until)
+
+
+def _were_gone_before(history: History, entries: Removed, instance: Int64s) -> Bools:
+    """True where the entry was removed while the instance had a link: its last name was another.
+
+    The entry is an old name, or that of an earlier instance of the number.
+    """
+    linked = np.append(history.linked_tids[1], TID_BEFORE_LOG)[instance]
+    gone: Bools = (entries.first != TID_BEFORE_LOG) & (entries.first <= linked)
+    return gone
 
 
 def _are_names_of_others(
