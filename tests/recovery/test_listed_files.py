@@ -24,6 +24,7 @@ from sample_images.recipes.truth import Built, Truth, load
 from tests.conftest import Cli
 from tests.environment.sharing import built_once
 from tests.recovery.listed_traps import EACH, TRAPS
+from tests.writing_kernel import HERE
 
 # Of the contents that are in a list so many come under their names, if their files were written
 # within a clock tick. A file that was written in several looks like one that was written again.
@@ -137,11 +138,15 @@ def test_explain_says_which_list_names_the_content(ext4kit: Cli, packages: Came)
 @pytest.mark.kernel
 def test_lists_of_files_that_were_changed_since_give_no_wrong_name(traps: Came) -> None:
     assert traps.left.holding >= EACH * 6 and traps.left.names_given >= EACH * 6
-    assert traps.left.misnamed == traps.left.misjoined == []
+    assert traps.left.misnamed == []
     assert [one["output"] for one in traps.records if "evil" in str(one["output"])] == []
     known = {one.sha256 for one in traps.truth.files}
     versions = [one["output"] for one in traps.listed if one["sha256"] not in known]
-    assert versions == []  # contents that the files of these names had earlier
+    earlier = [one.file for one in traps.left.misjoined]
+    if not HERE.counts_changes:  # nothing tells there that these files were written again
+        earlier = [path for path in earlier if "/rewritten/" not in path]
+        versions = [path for path in versions if "/rewritten/" not in path]
+    assert versions == earlier == []  # contents that the files of these names had earlier
 
 
 def name(path: bytes) -> KnownName:
