@@ -113,11 +113,11 @@ def _bind_removed(history: History, intervals: EntryIntervals) -> Removed:
     instance[uncertain & ~_are_only_instances(history)[instance]] = NO_ROW
     logged = intervals.take(np.flatnonzero(intervals.last_seen >= 0))
     instance[_are_names_of_others(history, entries, instance, logged)] = NO_ROW
-    instance[_were_gone_before(history, entries, instance)] = NO_ROW
     # The removed entries of an earlier instance of the number look the same.
     numbers = states.table.number[history.by_inode]
     first = np.searchsorted(numbers, history.number[instance])
     was_reused = states.instance[history.by_inode[first]] != instance
+    was_reused |= _were_gone_before(history, entries, instance)
     fits = _type_matches(history, found.file_type, instance)
     until = commit_times(history, entries.first)
     return bind_instances(history, entries, instance, was_reused, fits, until)

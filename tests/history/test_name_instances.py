@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ext4kit.arrays.types import NO_ROW
 from ext4kit.history import removed as removed_entries
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY, EntryIntervals
-from ext4kit.history.names import _are_names_of_others, _continues_logged_instance
+from ext4kit.history.names import (
+    _are_names_of_others,
+    _continues_logged_instance,
+    _were_gone_before,
+)
 from ext4kit.history.removed import Bond, Removed, bind_instances
 from tests.recovery.made_history import past_of, state
 
@@ -42,6 +48,19 @@ def test_a_removed_entry_names_no_inode_that_was_linked_while_another_had_the_na
     for inode in (53, 68):
         found = _are_names_of_others(history, removed, one * 0, _entry(inode, first, last))
         assert found.tolist() == [contradicts and inode == 68]
+
+
+@pytest.mark.parametrize(
+    ("first", "is_gone"), [(40, True), (45, True), (46, False), (TID_BEFORE_LOG, False)]
+)
+def test_a_removed_entry_is_no_last_name_of_an_inode_that_had_a_link_afterwards(
+    first: int, is_gone: bool
+) -> None:
+    one = np.ones(1, np.int64)
+    removed = Removed(_entry(53, first, SLACK_ENTRY), one * first, one * 0, one * 0)
+    history: Any = SimpleNamespace(linked_tids=(one * 35, one * 45))
+    assert _were_gone_before(history, removed, one * 0).tolist() == [is_gone]
+    assert _were_gone_before(history, removed, one * NO_ROW).tolist() == [False]
 
 
 @pytest.mark.parametrize(
