@@ -89,8 +89,7 @@ def bind_instances(
     removed, begin = last_ctimes(history)[mine], creation_times(history)[mine]
     deleted = (directory >= 0) & ~np.append(history.is_allocated, False)[np.maximum(directory, -1)]
     together = deleted & (np.abs(touched - removed) < SAME_DELETION_WINDOW)
-    # Several files can have a number within one tick of the clock, in which all times are equal.
-    again = was_reused[known] | (begin > 0) & (begin >= np.minimum(touched, until[known]))
+    again = was_reused[known] | (begin > np.minimum(touched, until[known]))
     again |= ~is_first_instance(history, mine) & ~together
     result = np.full(len(known), int(Bond.NAMED))
     result[removed > touched + TIME_TOLERANCE] = Bond.FREED_LATER

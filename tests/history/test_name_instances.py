@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from ext4kit.arrays.types import NO_ROW
-from ext4kit.history import removed as removed_entries
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY, EntryIntervals
 from ext4kit.history.names import (
@@ -18,7 +17,7 @@ from ext4kit.history.names import (
     _continues_logged_instance,
     _were_gone_before,
 )
-from ext4kit.history.removed import Bond, Removed, bind_instances
+from ext4kit.history.removed import Removed
 from tests.recovery.made_history import past_of, state
 
 
@@ -61,36 +60,6 @@ def test_a_removed_entry_is_no_last_name_of_an_inode_that_had_a_link_afterwards(
     history: Any = SimpleNamespace(linked_tids=(one * 35, one * 45))
     assert _were_gone_before(history, removed, one * 0).tolist() == [is_gone]
     assert _were_gone_before(history, removed, one * NO_ROW).tolist() == [False]
-
-
-@pytest.mark.parametrize(
-    ("created", "bond"),
-    [
-        (0, Bond.NAMED),  # unknown
-        (990, Bond.NAMED),
-        (1000, Bond.USED_AGAIN),  # in one tick of the clock the number can go to the next file
-        (1010, Bond.USED_AGAIN),
-    ],
-)
-def test_a_file_that_was_made_when_the_directory_changed_last_may_be_the_next_of_its_number(
-    monkeypatch: pytest.MonkeyPatch, created: int, bond: Bond
-) -> None:
-    """A deleted directory, last changed at 1000, and a deleted file."""
-    monkeypatch.setattr(removed_entries, "is_first_instance", lambda *_: np.ones(1, bool))
-    none, one = np.zeros(0, np.int64), np.ones(1, np.int64)
-    times = SimpleNamespace(ctime=np.array([1000, 1000]), crtime=np.array([0, created]))
-    history: Any = SimpleNamespace(
-        number=np.array([20, 15]),
-        is_allocated=np.zeros(2, bool),
-        last_rows=np.array([0, 1]),
-        states=SimpleNamespace(table=times),
-        fs=SimpleNamespace(inode_table=lambda _: SimpleNamespace(ctime=none, crtime=none)),
-    )
-    entry = replace(_entry(15, 43, SLACK_ENTRY), directory=one * 0)
-    removed = Removed(entry, one * 40, one * 1, one * 0)
-    no, yes = np.zeros(1, bool), np.ones(1, bool)
-    found = bind_instances(history, removed, one * 1, no, yes, until=one * 5000)
-    assert found.bond.tolist() == [bond]
 
 
 def test_an_untagged_copy_is_of_the_instance_that_the_journal_had_before_it() -> None:
