@@ -353,29 +353,23 @@ def _read_level(
 
 def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
     """Breadth-first levels in the order of a depth-first walk. They leave the list, for memory."""
-    back = _inverse(_depth_first_places(levels))
+    rows = _depth_first_rows(levels)
     folder, folders = _directory_paths(levels, path)
-    folder = folder[back]
-    inode = np.concatenate([level.number for level in levels])[back]
-    file_type = np.concatenate([level.file_type for level in levels])[back]
+    folder = folder[rows]
+    inode = np.concatenate([level.number for level in levels])[rows]
+    file_type = np.concatenate([level.file_type for level in levels])[rows]
     names = [level.names for level in levels]
     levels.clear()
     packed = Names.concat(names)
     names.clear()
-    return DirTree(inode, file_type, packed.take(back), folder, folders)
+    return DirTree(inode, file_type, packed.take(rows), folder, folders)
 
 
-def _inverse(place: Rows) -> Rows:
-    """Row of the entry that has each place."""
-    back = np.empty_like(place)
-    back[place] = np.arange(len(place))
-    return back
+def _depth_first_rows(levels: list[_Level]) -> Rows:
+    """Rows, level after level, of the entries of a depth-first walk, without recursion.
 
-
-def _depth_first_places(levels: list[_Level]) -> Int64s:
-    """Position of each entry, level after level, in a depth-first walk, without recursion.
-
-    It is the parent's position, plus one, plus the sizes of the subtrees of the siblings before.
+    The position of an entry is its parent's position, plus one, plus the sizes of the subtrees
+    of the siblings before it.
     """
     sizes = [np.ones(len(level.names), np.int64) for level in levels]
     for below, above, level in zip(sizes[:0:-1], sizes[-2::-1], levels[:0:-1], strict=True):
@@ -385,7 +379,10 @@ def _depth_first_places(levels: list[_Level]) -> Int64s:
         first, group = _groups(level.parent)
         before = np.cumsum(size) - size
         places.append(places[-1][level.parent] + 1 + before - before[first][group])
-    return np.concatenate(places[1:])
+    place = np.concatenate(places[1:])
+    rows = np.empty_like(place)
+    rows[place] = np.arange(len(place))
+    return rows
 
 
 def _groups(parent: Int64s) -> tuple[Rows, Rows]:

@@ -154,12 +154,11 @@ class PathHistory:
     def _deleted_directory_row(self, directory: int, when: int) -> int:
         """Row in `names.table` of a deleted directory's name as of a tid; -1 if unknown."""
         names = self.names.table
-        row = int(self.last_name_rows(np.array([directory]))[0])
-        if row == NO_ROW:
+        rows = self._rows_of(directory)
+        if not rows:
             return NO_ROW
-        rows = range(int(np.searchsorted(names.instance, directory)), row + 1)
         has_several = len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1
-        row = self._name_row_at(directory, when) if has_several else row
+        row = self._name_row_at(directory, when) if has_several else rows[-1]
         seen = int(names.last_seen[row])
         if seen >= 0 and self.history.gaps.any_lost_between(seen, when):
             return NO_ROW  # lost transactions may have given it another name
@@ -240,14 +239,12 @@ class PathHistory:
 
         An index that splits a block moves entries, as tools do that move blocks.
         """
-        names = self.names.table
-        instance, added = int(names.instance[row]), int(names.valid_from[row])
-        first, end = np.searchsorted(names.instance, [instance, instance + 1]).tolist()
+        names, added = self.names.table, int(self.names.table.valid_from[row])
         return any(
             names.directory[one] == names.directory[row]
             and names.name[one] == names.name[row]
             and names.valid_from[one] < added <= names.removed[one]
-            for one in range(first, end)
+            for one in self._rows_of(int(names.instance[row]))
         )
 
     def _received_later(self) -> tuple[Rows, Int64s]:
@@ -384,19 +381,23 @@ class PathHistory:
         in force, and the others started at its removal. A removed entry that was not cleared has no
         start; it has that of the same name in the journal, where this one was added.
         """
-        end = int(self._row_ends[instance])
-        start = int(np.searchsorted(self.names.table.instance, instance))
-        if start == end:
+        rows = self._rows_of(instance)
+        if not rows:
             return -1
-        first = self.names.table.valid_from[start:end]
-        removed_tid = self.names.table.removed[start:end]
+        names, start, end = self.names.table, rows.start, rows.stop
+        first, removed_tid = names.valid_from[start:end], names.removed[start:end]
         distance = np.maximum(np.maximum(first - when, when - removed_tid + 1), 0)
         distance[self._were_added_later(start, end, when)] = TID_ON_DISK
         best = np.flatnonzero(distance == distance.min())
-        logged = best[self.names.table.last_seen[start:end][best] >= 0]
+        logged = best[names.last_seen[start:end][best] >= 0]
         if distance[best[0]] == 0 and len(logged):
             return start + int(logged[0])
         return start + int(best[-1])
+
+    def _rows_of(self, instance: int) -> range:
+        """Rows in `names.table` of an instance's names."""
+        start = int(np.searchsorted(self.names.table.instance, instance))
+        return range(start, int(self._row_ends[instance]))
 
     def _were_added_later(self, start: int, end: int, when: int) -> Bools:
         """Rows from `start` to `end`: removed entries whose name was added after a tid.
