@@ -6,81 +6,79 @@
  * it a buffer that is large enough: of what is read as much as fits is handed on, and what is set
  * is laid over the state that is there.
  *
- * No symbol is newer than glibc 2.14, as the kernels come with libraries of their own.
+ * It includes no header and needs nothing of the compiler's library, so that a small compiler
+ * builds it, and no symbol newer than glibc 2.14, as the kernels come with libraries of their own.
+ * On x86-64 a variadic function takes such arguments as any other does.
  */
-#define _GNU_SOURCE
-#include <elf.h>
-#include <stdarg.h>
-#include <string.h>
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/types.h>
-#include <sys/uio.h>
-#include <unistd.h>
+enum {
+	PEEKTEXT = 1, PEEKDATA, PEEKUSER, /* linux/ptrace.h */
+	GETREGSET = 0x4204,
+	SETREGSET = 0x4205,
+	X86_XSTATE = 0x202, /* elf.h */
+	SYS_PTRACE = 101,
+	ROOM = 65536
+};
 
-#define ROOM 65536
+struct piece { /* struct iovec */
+	void *base;
+	unsigned long length;
+};
 
-/* not on the stack: a thread of the kernel has 16 KiB of it */
-static __thread unsigned char state[ROOM]
-	__attribute__((aligned(64), tls_model("initial-exec")));
+long syscall(long number, ...);
+void *memcpy(void *target, const void *source, unsigned long length);
 
-static long call(long request, pid_t pid, void *address, void *data)
+/* One thread traces all processes. Not on the stack: a thread of the kernel has 16 KiB of it. */
+static unsigned char state[ROOM] __attribute__((aligned(64)));
+
+static long call(long request, long pid, void *address, void *data)
 {
-	return syscall(SYS_ptrace, request, pid, address, data);
+	return syscall(SYS_PTRACE, request, pid, address, data);
 }
 
 /* The state of a process; its length in bytes, or -1. */
-static long read_state(pid_t pid)
+static long read_state(long pid)
 {
-	struct iovec all = { state, ROOM };
+	struct piece all = { state, ROOM };
 
-	if (call(PTRACE_GETREGSET, pid, (void *)NT_X86_XSTATE, &all) < 0)
+	if (call(GETREGSET, pid, (void *)X86_XSTATE, &all) < 0)
 		return -1;
-	return all.iov_len;
+	return all.length;
 }
 
-static long get(pid_t pid, struct iovec *given)
+static long get(long pid, struct piece *given)
 {
 	long length = read_state(pid);
 
 	if (length < 0)
 		return -1;
-	if (given->iov_len > (size_t)length)
-		given->iov_len = length;
-	memcpy(given->iov_base, state, given->iov_len);
+	if (given->length > (unsigned long)length)
+		given->length = length;
+	memcpy(given->base, state, given->length);
 	return 0;
 }
 
-static long set(pid_t pid, struct iovec *given)
+static long set(long pid, struct piece *given)
 {
 	long length = read_state(pid);
-	struct iovec all = { state, length };
+	struct piece all = { state, length };
 
 	if (length < 0)
 		return -1;
-	if (given->iov_len >= (size_t)length)
-		return call(PTRACE_SETREGSET, pid, (void *)NT_X86_XSTATE, given);
-	memcpy(state, given->iov_base, given->iov_len);
-	return call(PTRACE_SETREGSET, pid, (void *)NT_X86_XSTATE, &all);
+	if (given->length >= (unsigned long)length)
+		return call(SETREGSET, pid, (void *)X86_XSTATE, given);
+	memcpy(state, given->base, given->length);
+	return call(SETREGSET, pid, (void *)X86_XSTATE, &all);
 }
 
-long ptrace(enum __ptrace_request request, ...)
+long ptrace(int request, int pid, void *address, void *data)
 {
-	va_list arguments;
 	long word, done;
-	pid_t pid;
-	void *address, *data;
 
-	va_start(arguments, request);
-	pid = va_arg(arguments, pid_t);
-	address = va_arg(arguments, void *);
-	data = va_arg(arguments, void *);
-	va_end(arguments);
-	if (request == PTRACE_GETREGSET && address == (void *)NT_X86_XSTATE)
+	if (request == GETREGSET && address == (void *)X86_XSTATE)
 		return get(pid, data);
-	if (request == PTRACE_SETREGSET && address == (void *)NT_X86_XSTATE)
+	if (request == SETREGSET && address == (void *)X86_XSTATE)
 		return set(pid, data);
-	if (request != PTRACE_PEEKTEXT && request != PTRACE_PEEKDATA && request != PTRACE_PEEKUSER)
+	if (request != PEEKTEXT && request != PEEKDATA && request != PEEKUSER)
 		return call(request, pid, address, data);
 	done = call(request, pid, address, &word); /* the C library gives the word itself */
 	return done < 0 ? done : word;

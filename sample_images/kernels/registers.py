@@ -11,6 +11,7 @@ from pathlib import Path
 from sample_images.kernels import KernelError, kernels_folder
 
 SOURCE = Path(__file__).with_name("registers.c")
+COMPILERS = ("cc", "gcc", "clang", "tcc")
 _CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -34,12 +35,12 @@ def library() -> Path:
 
 
 def _build(made: Path) -> None:
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
-        raise KernelError("user-mode kernels need a C compiler (cc) on a processor with AMX")
+        raise KernelError("user-mode kernels need a C compiler (cc or tcc) on a processor with AMX")
     with tempfile.TemporaryDirectory(dir=made.parent, prefix=".build-") as scratch:
         new = Path(scratch) / made.name
-        flags = ("-O2", "-Wall", "-shared", "-fPIC", "-fno-stack-protector", "-o", str(new))
+        flags = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fno-stack-protector", "-o", str(new))
         done = subprocess.run(
             [compiler, *flags, str(SOURCE)], capture_output=True, check=False, text=True
         )

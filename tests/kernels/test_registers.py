@@ -49,7 +49,11 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs("cc")
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86_64 alone has these registers")
-def test_a_short_state_is_set_with_the_library_and_refused_without(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiler", ["cc", pytest.param("tcc", marks=needs("tcc"))])
+def test_a_short_state_is_set_with_the_library_and_refused_without(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registers, "COMPILERS", [compiler])
     program = tmp_path / "tracer"
     (tmp_path / "tracer.c").write_text(TRACER)
     subprocess.run(["cc", "-o", str(program), str(tmp_path / "tracer.c")], check=True)
