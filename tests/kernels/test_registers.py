@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,32 +14,36 @@ from tests.environment import needs
 
 # Reads 600 bytes of a child's state, changes the 16 of xmm0 and sets them, reads both again.
 TRACER = """
-#include <elf.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-int main(void) {
-    static unsigned char first[600], again[600];
-    struct iovec state = { first, 600 };
-    pid_t child = fork();
-    if (!child) { ptrace(PTRACE_TRACEME, 0, 0, 0); raise(SIGSTOP); _exit(0); }
-    waitpid(child, 0, 0);
-    long got = ptrace(PTRACE_GETREGSET, child, NT_X86_XSTATE, &state);
-    printf("read %ld %zu\\n", got, state.iov_len);
-    memset(first + 160, 0x5a, 16);
-    first[512] |= 2;
-    printf("set %ld\\n", ptrace(PTRACE_SETREGSET, child, NT_X86_XSTATE, &state));
-    state.iov_base = again;
-    ptrace(PTRACE_GETREGSET, child, NT_X86_XSTATE, &state);
-    printf("xmm0 %d\\n", memcmp(first + 160, again + 160, 16));
-    static long word = 0x123456789abcdef0;
-    printf("word %lx\\n", ptrace(PTRACE_PEEKDATA, child, &word, 0));
-    kill(child, SIGKILL);
-}
+import ctypes, os, signal
+
+class Piece(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+ptrace = ctypes.CDLL(None).ptrace
+ptrace.restype = ctypes.c_long
+ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+TRACEME, PEEKDATA, GETREGSET, SETREGSET, X86_XSTATE = 0, 2, 0x4204, 0x4205, 0x202
+first, again = ctypes.create_string_buffer(600), ctypes.create_string_buffer(600)
+word = ctypes.c_long(0x123456789abcdef0)
+child = os.fork()
+if not child:
+    ptrace(TRACEME, 0, None, None)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os._exit(0)
+os.waitpid(child, 0)
+
+def call(request, room):
+    piece = Piece(ctypes.addressof(room), 600)
+    return ptrace(request, child, X86_XSTATE, ctypes.addressof(piece)), piece.length
+
+print("read", *call(GETREGSET, first))
+first[160:176] = b"Z" * 16
+first[512] = first.raw[512] | 2
+print("set", call(SETREGSET, first)[0])
+call(GETREGSET, again)
+print("xmm0", first[160:176] == again[160:176])
+print("word", hex(ptrace(PEEKDATA, child, ctypes.addressof(word), None)))
+os.kill(child, signal.SIGKILL)
 """
 
 
@@ -47,21 +52,25 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@needs("cc")
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86_64 alone has these registers")
-@pytest.mark.parametrize("compiler", ["cc", pytest.param("tcc", marks=needs("tcc"))])
+@pytest.mark.parametrize(
+    "compiler", [pytest.param(name, marks=needs(name)) for name in ("cc", "tcc")]
+)
 def test_a_short_state_is_set_with_the_library_and_refused_without(
-    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compiler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registers, "COMPILERS", [compiler])
-    program = tmp_path / "tracer"
-    (tmp_path / "tracer.c").write_text(TRACER)
-    subprocess.run(["cc", "-o", str(program), str(tmp_path / "tracer.c")], check=True)
-    plain = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    command = (sys.executable, "-c", TRACER)
+    plain = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert plain.splitlines()[1] == "set -1"
     loaded = {**os.environ, "LD_PRELOAD": str(registers.library())}
-    done = subprocess.run([program], capture_output=True, text=True, check=True, env=loaded)
-    assert done.stdout.splitlines() == ["read 0 600", "set 0", "xmm0 0", "word 123456789abcdef0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=loaded)
+    assert done.stdout.splitlines() == [
+        "read 0 600",
+        "set 0",
+        "xmm0 True",
+        "word 0x123456789abcdef0",
+    ]
 
 
 @needs("cc")
