@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import chain
 
 import click
 
@@ -75,12 +76,12 @@ def command(
         with progress(options.quiet or not recursive, "reading the tree"):
             found = list_names(session.fs, os.fsencode(target), recursive, hidden)
         if options.json:
-            write_records(entry_records(session.fs, found))
-        elif is_long:
-            sys.stdout.flush()
-            sys.stdout.buffer.writelines(long_text(session.fs, found, numbered, human))
-        elif numbered:
-            sys.stdout.write(numbered_text(found))
-        else:
-            sys.stdout.flush()
-            sys.stdout.buffer.writelines(plain_text(found))
+            write_records(chain.from_iterable(entry_records(session.fs, each) for each in found))
+            return
+        sys.stdout.flush()
+        for each in found:
+            if is_long:
+                lines = long_text(session.fs, each, numbered, human)
+            else:
+                lines = numbered_text(each) if numbered else plain_text(each)
+            sys.stdout.buffer.writelines(lines)

@@ -151,27 +151,31 @@ def live_batches(
         fs: the file system.
         ranges: whether to add the location of the content.
         digester: hashes the content; None for no hashes.
-        progress: called with (names done, total names).
+        progress: called with (names done, total names); the total is estimated until all are done.
         selection: conditions of the files.
     """
-    tree = fs.tree()
-    for start in range(0, len(tree), AT_ONCE):
-        paths = tree.paths_of(slice(start, start + AT_ONCE))
-        numbers = tree.inode[start : start + AT_ONCE]
-        selected = selected_rows(fs, selection or Selection(), paths, numbers)
-        table = fs.inode_table(numbers[selected])
-        rows = list(_live_rows(fs, [paths[row] for row in selected.tolist()], table))
-        batch = Batch(rows, [[]] * len(rows), [{}] * len(rows))
-        if ranges or digester:
-            runs = fs.map_table(table).runs
-            if ranges:
-                batch = replace(batch, ranges=_live_ranges(fs, table, runs))
-            if digester:
-                found = _live_digests(fs, table, runs, digester)
-                batch = replace(batch, digests=list(_counted(found, start, len(tree), progress)))
-        yield batch
-        if progress is not None:
-            progress(start + len(paths), len(tree))
+    done, total = 0, fs.inodes_in_use
+    for tree in fs.tree_pieces():
+        for some in tree.batches(AT_ONCE):
+            paths, numbers = tree.paths_of(some), tree.inode[some]
+            selected = selected_rows(fs, selection or Selection(), paths, numbers)
+            table = fs.inode_table(numbers[selected])
+            rows = list(_live_rows(fs, [paths[row] for row in selected.tolist()], table))
+            batch = Batch(rows, [[]] * len(rows), [{}] * len(rows))
+            if ranges or digester:
+                runs = fs.map_table(table).runs
+                if ranges:
+                    batch = replace(batch, ranges=_live_ranges(fs, table, runs))
+                if digester:
+                    found = _live_digests(fs, table, runs, digester)
+                    batch = replace(batch, digests=list(_counted(found, done, total, progress)))
+            yield batch
+            done += len(paths)
+            total = max(total, done)  # further names of an inode, or a wrong count
+            if progress is not None:
+                progress(done, total)
+    if progress is not None:
+        progress(done, done)
 
 
 def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[FileRow]:

@@ -74,6 +74,10 @@ class DirTree:
     def __len__(self) -> int:
         return len(self.inode)
 
+    def batches(self, size: int) -> Iterator[RowSlice]:
+        """Rows of so many entries at a time."""
+        return (slice(at, min(at + size, len(self))) for at in range(0, len(self), size))
+
     @cached_property
     def paths(self) -> list[bytes]:
         """Full path of each entry."""
@@ -121,6 +125,18 @@ class TreeLimits:
         """The limits of a file system: an entry and its inode need more room than a usual path."""
         count, size = fs.blocks.blocks_count, fs.blocks.block_size
         return cls(count, SPARE_TEXT + count * size)
+
+    def take_text(self, lengths: Int64s) -> int:
+        """How many of these paths, by their lengths in bytes, can still be listed."""
+        ends = np.cumsum(lengths)
+        count = int(np.searchsorted(ends, self.text, side="right"))
+        self.text -= int(ends[count - 1]) if count else 0
+        return count
+
+    def tell(self, fs: Inodes, lost: int) -> None:
+        """Report entries that cannot be listed any more."""
+        what = "the directory tree exceeds the limits (loop or hostile data)"
+        fs.problems.add("directories", f"{what}; at least {lost:,} entries are not listed")
 
 
 # (entries, their blocks, inode number of the directory of each entry) -> those to keep
@@ -263,7 +279,7 @@ def _tell_broken_inline(fs: Inodes, number: int, offset: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Level(Table):
+class TreeLevel(Table):
     """One level of a tree: entries grouped by the row of their directory in the level above."""
 
     parent: Int64s
@@ -283,26 +299,38 @@ def read_tree(
         path: its path.
         only: as for `read_directories`; all entries by default.
     """
-    levels: list[_Level] = []
+    return _depth_first(read_levels(fs, number, path, only)[0], path)
+
+
+def read_levels(
+    fs: Inodes, number: int, path: bytes, only: EntryFilter | None
+) -> tuple[list[TreeLevel], list[Rows]]:
+    """(the levels of a tree, in each the rows of the directories that were read).
+
+    A directory that is reached twice is read once. Arguments are those of `read_tree`.
+    """
+    levels: list[TreeLevel] = []
+    opened: list[Rows] = []
     bounds = TreeLimits.of(fs)
     seen = np.array([number], np.int64)
     frontier, rows, above = seen, np.zeros(1, np.int64), np.array([len(path)])
     while len(frontier):
-        level, children = _read_level(fs, frontier, rows, bounds, only)
+        level, children = read_level(fs, frontier, rows, bounds, only)
         level, children, above = _limit_level(fs, level, children, above, bounds)
         levels.append(level)
         fresh = first_met(level.number[children], seen)
         for again in level.number[children[~fresh]][: fs.problems.limit].tolist():
             fs.problems.add(f"directory inode {again}", "is reached twice; listed once")
         rows = children[fresh]
+        opened.append(rows)
         frontier = level.number[rows]
         seen = np.concatenate([seen, frontier])
-    return _depth_first(levels, path)
+    return levels, opened
 
 
 def _limit_level(
-    fs: Inodes, level: _Level, children: Rows, above: Int64s, bounds: TreeLimits
-) -> tuple[_Level, Rows, Int64s]:
+    fs: Inodes, level: TreeLevel, children: Rows, above: Int64s, bounds: TreeLimits
+) -> tuple[TreeLevel, Rows, Int64s]:
     """(level cut where its paths exceed the limit, its `children`, path length of each entry).
 
     Args:
@@ -313,9 +341,7 @@ def _limit_level(
         bounds: the remaining limits.
     """
     length = above[level.parent] + 1 + level.names.length
-    ends = np.cumsum(length)
-    count = int(np.searchsorted(ends, bounds.text, side="right"))
-    bounds.text -= int(ends[count - 1]) if count else 0
+    count = bounds.take_text(length)
     deep = children[(children < count) & (length[children] > LONGEST_PATH)]
     for entry in deep[: fs.problems.limit].tolist():
         what = "is nested too deep: what is below is not listed"
@@ -323,16 +349,22 @@ def _limit_level(
     children = children[(children < count) & (length[children] <= LONGEST_PATH)]
     if count == len(length):
         return level, children, length
-    lost = len(length) - count
-    what = "the directory tree exceeds the limits (loop or hostile data)"
-    fs.problems.add("directories", f"{what}; at least {lost:,} entries are not listed")
+    bounds.tell(fs, len(length) - count)
     return level.take(slice(count)), children, length[:count]
 
 
-def _read_level(
+def read_level(
     fs: Inodes, numbers: Int64s, rows: Rows, bounds: TreeLimits, only: EntryFilter | None
-) -> tuple[_Level, Rows]:
-    """(entries of the directories `numbers`, rows of the directories among those entries)."""
+) -> tuple[TreeLevel, Rows]:
+    """(entries of the directories `numbers`, rows of the directories among those entries).
+
+    Args:
+        fs: the file system.
+        numbers: inode numbers of the directories.
+        rows: ascending, what `parent` of their entries is to be.
+        bounds: as for `directory_blocks`.
+        only: as for `read_directories`.
+    """
     table = fs.inode_table(numbers)
     wrong = ~table.is_dir
     for number in numbers[wrong & fs.inodes_known(numbers)][: fs.problems.limit].tolist():
@@ -340,7 +372,7 @@ def _read_level(
         fs.problems.add(f"inode {number}", what)
     table, rows = table.take(~wrong), rows[~wrong]
     listing = read_directories(fs, table, dots=False, bounds=bounds, only=only)
-    level = _Level(rows[listing.owner], listing.inode, listing.file_type, listing.names)
+    level = TreeLevel(rows[listing.owner], listing.inode, listing.file_type, listing.names)
     inside = (level.number > 0) & (level.number <= fs.superblock.inodes_count)
     for number in level.number[~inside][: fs.problems.limit].tolist():
         fs.problems.add(f"inode {number}", "is named by an entry and cannot exist", Severity.ERROR)
@@ -351,9 +383,9 @@ def _read_level(
     return level, np.flatnonzero(found)
 
 
-def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
+def _depth_first(levels: list[TreeLevel], path: bytes) -> DirTree:
     """Breadth-first levels in the order of a depth-first walk. They leave the list, for memory."""
-    rows = _depth_first_rows(levels)
+    rows = depth_first_rows(levels)
     folder, folders = _directory_paths(levels, path)
     folder = folder[rows]
     inode = np.concatenate([level.number for level in levels])[rows]
@@ -365,7 +397,7 @@ def _depth_first(levels: list[_Level], path: bytes) -> DirTree:
     return DirTree(inode, file_type, packed.take(rows), folder, folders)
 
 
-def _depth_first_rows(levels: list[_Level]) -> Rows:
+def depth_first_rows(levels: list[TreeLevel]) -> Rows:
     """Rows, level after level, of the entries of a depth-first walk, without recursion.
 
     The position of an entry is its parent's position, plus one, plus the sizes of the subtrees
@@ -391,7 +423,7 @@ def _groups(parent: Int64s) -> tuple[Rows, Rows]:
     return np.flatnonzero(new), np.cumsum(new) - 1
 
 
-def _directory_paths(levels: list[_Level], path: bytes) -> tuple[Rows, list[bytes]]:
+def _directory_paths(levels: list[TreeLevel], path: bytes) -> tuple[Rows, list[bytes]]:
     """(row of each entry's directory, level after level; the path of each such directory)."""
     rows: list[Rows] = []
     folders = [path]

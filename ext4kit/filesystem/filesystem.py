@@ -28,6 +28,7 @@ from ext4kit.problems import Problems
 from ext4kit.units import TransactionId
 
 ROOT = 2
+INODES_OF_A_TREE = 1 << 20  # in use; more are listed in pieces
 XATTR_VALUE_LIMIT = 1 << 26
 
 
@@ -189,6 +190,19 @@ class FileSystem(Inodes):
         """
         return read_tree(self, number, path, only)
 
+    def tree_pieces(self, number: int = ROOT, path: bytes = b"") -> Iterator[DirTree]:
+        """What `tree` gives, in consecutive pieces where the file system has very many inodes."""
+        if self.inodes_in_use <= INODES_OF_A_TREE:
+            return iter([self.tree(number, path)])
+        from ext4kit.filesystem.tree_pieces import read_tree_pieces
+
+        return read_tree_pieces(self, number, path)
+
+    @property
+    def inodes_in_use(self) -> int:
+        """How many the group descriptors count, which may be wrong."""
+        return max(self.superblock.inodes_count - int(self.groups.free_inodes_count.sum()), 0)
+
     def walk(self, path: str | bytes = b"/") -> Iterator[WalkEntry]:
         """The path itself, then all entries below it, depth first."""
         raw = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
@@ -196,14 +210,14 @@ class FileSystem(Inodes):
         yield WalkEntry(b"/" + raw.strip(b"/"), start, self.inode(start))
         if not self.inode(start).is_directory:
             return
-        tree = self.tree(start, (b"/" + raw.strip(b"/")).rstrip(b"/"))
-        for first in range(0, len(tree), INODES_AT_ONCE):
-            numbers = tree.inode[first : first + INODES_AT_ONCE]
-            table = self.inode_table(numbers)
-            for row, number in enumerate(numbers.tolist()):
-                exists = 0 < number <= self.superblock.inodes_count
-                inode = table.one(row) if exists else None
-                yield WalkEntry(tree.paths[first + row], number, inode)
+        for tree in self.tree_pieces(start, (b"/" + raw.strip(b"/")).rstrip(b"/")):
+            for some in tree.batches(INODES_AT_ONCE):
+                numbers = tree.inode[some]
+                each = zip(tree.paths_of(some), numbers.tolist(), strict=True)
+                table = self.inode_table(numbers)
+                for row, (entry, number) in enumerate(each):
+                    exists = 0 < number <= self.superblock.inodes_count
+                    yield WalkEntry(entry, number, table.one(row) if exists else None)
 
     def is_free(self, inode: Inode) -> bool:
         """Whether an inode belongs to no file: it has no link and is no orphan."""

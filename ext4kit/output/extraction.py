@@ -169,20 +169,21 @@ def _items(
         yield ExtractItem(top_path, parts(path), root)
     if not root.is_directory:
         return
-    tree = fs.tree(number, path)
-    for start in range(0, len(tree), AT_ONCE):
-        paths = tree.paths_of(slice(start, start + AT_ONCE))
-        numbers = tree.inode[start : start + AT_ONCE]
-        rows = selected_rows(fs, selection, paths, numbers)
-        numbers = numbers[rows]
-        table = fs.inode_table(numbers)
-        known = fs.inodes_known(numbers)
-        runs = fs.block_maps(table)
-        each = zip(rows.tolist(), table.each(), runs, known.tolist(), strict=True)
-        for place, (row, inode, its_runs, is_known) in enumerate(each):
-            if progress is not None and place % 64 == 0:
-                progress(start + row, len(tree))
-            yield ExtractItem(paths[row], parts(paths[row]), inode, its_runs, is_known)
+    done, total = 0, fs.inodes_in_use
+    for tree in fs.tree_pieces(number, path):
+        for some in tree.batches(AT_ONCE):
+            paths, numbers = tree.paths_of(some), tree.inode[some]
+            rows = selected_rows(fs, selection, paths, numbers)
+            table = fs.inode_table(numbers[rows])
+            known = fs.inodes_known(table.number)
+            each = zip(
+                rows.tolist(), table.each(), fs.block_maps(table), known.tolist(), strict=True
+            )
+            for place, (row, inode, runs, is_known) in enumerate(each):
+                if progress is not None and place % 64 == 0:
+                    progress(done + row, max(total, done + row))
+                yield ExtractItem(paths[row], parts(paths[row]), inode, runs, is_known)
+            done += len(paths)
 
 
 _Make = Callable[[ExtractItem], Written | None]

@@ -35,7 +35,7 @@ class ListedNames:
     given: list[bytes]  # a name or a path for each file; empty where `tree` has them
     inode: Int64s
     folder: bytes | None = None  # of the names; None for paths and a directory given by its number
-    tree: DirTree | None = None  # all entries below a directory
+    tree: DirTree | None = None  # entries below a directory
 
     def __len__(self) -> int:
         return len(self.inode)
@@ -46,26 +46,29 @@ class ListedNames:
         return self.given if self.tree is None else self.tree.paths
 
 
-def list_names(fs: FileSystem, target: bytes, recursive: bool, hidden: bool) -> ListedNames:
+def list_names(
+    fs: FileSystem, target: bytes, recursive: bool, hidden: bool
+) -> Iterator[ListedNames]:
     """Files for `ls TARGET`: the entries of a directory, all files below it, or the one file.
 
-    The target is a path or `<12>`. Files below it have full paths and are in tree order; only the
-    entries of one directory include the hidden `.` and `..`.
+    The target is a path or `<12>`. Files below it have full paths and are in tree order, some at a
+    time where they are very many; only the entries of one directory include the hidden `.` and
+    `..`.
 
     Raises:
         RequestError: the path does not exist.
     """
     number = fs.lookup(target)
     if not fs.inode(number).is_directory:
-        return ListedNames([target], np.array([number]))
+        return iter([ListedNames([target], np.array([number]))])
     if recursive:
-        tree = fs.tree(number, _path(target))
-        return ListedNames([], tree.inode, tree=tree)
+        trees = fs.tree_pieces(number, _path(target))
+        return (ListedNames([], tree.inode, tree=tree) for tree in trees)
     entries = sorted(fs.entries(number), key=lambda entry: entry.name)
     kept = [entry for entry in entries if hidden or entry.name not in (b".", b"..")]
     numbers = np.array([entry.inode for entry in kept], np.int64)
     folder = None if _is_number(target) else target
-    return ListedNames([entry.name for entry in kept], numbers, folder)
+    return iter([ListedNames([entry.name for entry in kept], numbers, folder)])
 
 
 def _is_number(target: bytes) -> bool:
@@ -86,7 +89,7 @@ def plain_text(found: ListedNames) -> Iterator[bytes]:
 
 
 def _tree_text(tree: DirTree) -> Iterator[bytes]:
-    """All paths of a tree, one per line; plain names of one directory are joined in one step."""
+    """The paths of a tree, one per line; plain names of one directory are joined in one step."""
     folders = printable_lines(tree.folders).split("\n")
     is_clear = [quoted(folder) == folder for folder in folders]
     runs = tree.name_runs()
@@ -107,12 +110,12 @@ def _tree_text(tree: DirTree) -> Iterator[bytes]:
         yield b"\n"
 
 
-def numbered_text(found: ListedNames) -> str:
+def numbered_text(found: ListedNames) -> Iterator[bytes]:
     """Inode number and name, one file per line."""
     width = len(str(found.inode.max())) if len(found) else 0
     lines = b"".join(plain_text(found)).decode().split("\n")
     pairs = zip(found.inode.tolist(), lines, strict=False)
-    return "".join(f"{number:>{width}} {name}\n" for number, name in pairs)
+    return (f"{number:>{width}} {name}\n".encode() for number, name in pairs)
 
 
 def long_text(

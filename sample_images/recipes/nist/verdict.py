@@ -269,7 +269,7 @@ class _Bench:
 
 def _judge_listing(verdict: Verdict, fs: FileSystem, truth: CaseTruth) -> None:
     """Hold the list of everything live against the truth."""
-    names = list_names(fs, b"/", recursive=True, hidden=False)
+    (names,) = list_names(fs, b"/", recursive=True, hidden=False)
     entries = map(dict[str, object], entry_records(fs, names))
     records = {path_of(record): record for record in entries}
     for item in truth.live:

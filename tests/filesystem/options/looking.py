@@ -72,7 +72,7 @@ def _told(finding: object) -> str:
 
 
 def _differences(fs: FileSystem, image: Path, work: Path, kernel: Tree | None) -> list[str]:
-    names = list_names(fs, b"/", recursive=True, hidden=False)
+    (names,) = list_names(fs, b"/", recursive=True, hidden=False)
     listed = {_path(record): record for record in map(dict[str, Any], entry_records(fs, names))}
     if b"".join(long_text(fs, names, numbered=False)).count(b"\n") != len(listed):
         return ["ls -r -l shows another number of lines than there are records"]

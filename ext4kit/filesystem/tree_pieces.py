@@ -1,0 +1,188 @@
+"""A tree in pieces of bounded size, for file systems with very many files.
+
+The directories are found first and stay in memory; their entries are read anew, some directories at
+a time. An entry behind a subdirectory waits until all below that one has been given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ext4kit.arrays.grouping import first_occurrence
+from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import NO_ROW, Int64s, Rows
+from ext4kit.filesystem.directories import (
+    DirTree,
+    TreeLimits,
+    depth_first_rows,
+    directories_only,
+    read_level,
+    read_levels,
+)
+from ext4kit.filesystem.inodes import Inodes
+from ext4kit.parsers.directory import Names
+
+DIRECTORIES_AT_ONCE = 1 << 12
+BLOCKS_AT_ONCE = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Directories(Table):
+    """The directories of a tree, each before those below it.
+
+    Attributes:
+        number: inode number.
+        parent: row of the directory above; 0 for the first one, which is row 0.
+        depth: number of directories above.
+        last: row of the last directory below; its own row for none.
+        names: the name of each.
+    """
+
+    number: Int64s
+    parent: Rows
+    depth: Int64s
+    last: Rows
+    names: Names
+
+    def paths(self, rows: Rows, top: bytes) -> list[bytes]:
+        """The paths of some directories; `top` is that of row 0."""
+        known = {0: top}
+        for row in rows.tolist():
+            chain = []
+            while row not in known:
+                chain.append(row)
+                row = int(self.parent[row])
+            path = known[row]
+            names = self.names.take(np.array(chain[::-1], np.int64)).tolist()
+            for each, name in zip(chain[::-1], names, strict=True):
+                path += b"/" + name
+                known[each] = path
+        return [known[row] for row in rows.tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries(Table):
+    """Entries of directories.
+
+    Attributes:
+        after: row of the last directory that comes before the entry in a depth-first walk.
+        parent: row of the directory.
+    """
+
+    after: Rows
+    parent: Rows
+    number: Int64s
+    file_type: Int64s
+    names: Names
+
+
+def read_tree_pieces(
+    fs: Inodes, number: int, path: bytes = b"", blocks: int = BLOCKS_AT_ONCE
+) -> Iterator[DirTree]:
+    """What `read_tree` gives, in consecutive pieces.
+
+    Args:
+        fs: the file system.
+        number: inode number of the directory.
+        path: its path.
+        blocks: directory blocks that are read for a piece, or one directory.
+    """
+    directories = _find_directories(fs, number, path)
+    by_number = np.argsort(directories.number, kind="stable")
+    bounds, waiting = TreeLimits.of(fs), list[_Entries]()
+    for part in _parts(fs, directories, blocks):
+        fresh, later = _split(_read(fs, directories, by_number, part, bounds), part.stop)
+        later = replace(later, names=Names.of(later.names.tolist()))  # frees the others
+        halves = [_split(one, part.stop) for one in waiting]
+        due = [*(one for one, _ in halves), fresh]
+        waiting = [one for one in (*(one for _, one in halves), later) if len(one)]
+        entries = _Entries.concat(due)
+        entries = entries.take(np.lexsort((-directories.depth[entries.parent], entries.after)))
+        piece = _as_tree(directories, entries, path)
+        lengths = np.array([len(folder) + 1 for folder in piece.folders], np.int64)
+        kept = bounds.take_text(lengths[piece.folder] + piece.names.length)
+        if kept < len(piece):
+            bounds.tell(fs, len(piece) - kept + sum(map(len, waiting)))
+            yield _as_tree(directories, entries.take(slice(kept)), path)
+            return
+        yield piece
+
+
+def _split(entries: _Entries, end: int) -> tuple[_Entries, _Entries]:
+    """(those that come after directories before row `end`, the others)."""
+    count = int(np.searchsorted(entries.after, end))
+    return entries.take(slice(count)), entries.take(slice(count, None))
+
+
+def _find_directories(fs: Inodes, number: int, path: bytes) -> _Directories:
+    levels, opened = read_levels(fs, number, path, directories_only)
+    bounds = np.cumsum([0, *map(len, levels)])
+    rows = np.concatenate([first + some for first, some in zip(bounds, opened, strict=False)])
+    place = depth_first_rows(levels)
+    is_opened = np.zeros(len(place), bool)
+    is_opened[rows] = True
+    rows = place[is_opened[place]]
+    row_of = np.zeros(len(place), np.int64)
+    row_of[rows] = np.arange(1, len(rows) + 1)
+    depth = np.searchsorted(bounds, rows, side="right")
+    above = np.concatenate([level.parent for level in levels])[rows] + bounds[depth - 2]
+    parent = np.where(depth > 1, row_of[above * (depth > 1)], 0)
+    parent, depth = np.append(0, parent), np.append(0, depth)
+    last = np.arange(len(parent))
+    for each in range(int(depth.max()), 0, -1):
+        below = np.flatnonzero(depth == each)
+        np.maximum.at(last, parent[below], last[below])
+    names = Names.concat([level.names for level in levels]).take(rows).tolist()
+    numbers = np.concatenate([level.number for level in levels])[rows]
+    return _Directories(np.append(number, numbers), parent, depth, last, Names.of([path, *names]))
+
+
+def _parts(fs: Inodes, directories: _Directories, blocks: int) -> Iterator[range]:
+    """Rows of directories with at most so many blocks in all, or of one."""
+    start, count = 0, len(directories)
+    while start < count:
+        some = slice(start, start + DIRECTORIES_AT_ONCE)
+        size = fs.inode_table(directories.number[some]).size
+        ends = np.cumsum(np.maximum(-(-size // fs.superblock.block_size), 1))
+        while start < some.stop and len(ends):
+            taken = max(int(np.searchsorted(ends, blocks, side="right")), 1)
+            yield range(start, start + taken)
+            start, ends = start + taken, ends[taken:] - ends[taken - 1]
+
+
+def _read(
+    fs: Inodes, directories: _Directories, by_number: Rows, part: range, bounds: TreeLimits
+) -> _Entries:
+    """The entries of some directories, in the order of `after`.
+
+    Args:
+        fs: the file system.
+        directories: all of them.
+        by_number: their rows by inode number.
+        part: rows of those to read.
+        bounds: as for `directory_blocks`.
+    """
+    rows = np.arange(part.start, part.stop)
+    level, children = read_level(fs, directories.number[rows], rows, bounds, None)
+    below = SortedIndex(directories.number[by_number]).rows(level.number[children])
+    below = np.where(below == NO_ROW, 0, by_number[below])
+    is_read = (below > 0) & (directories.parent[below] == level.parent[children])
+    is_read[is_read] = first_occurrence(below[is_read])
+    child, below = children[is_read], below[is_read]
+    before = np.searchsorted(child, np.arange(len(level.number))) - 1
+    has_one = before >= 0
+    has_one[has_one] = level.parent[child[before[has_one]]] == level.parent[has_one]
+    after = level.parent.copy()
+    after[has_one] = directories.last[below[before[has_one]]]
+    entries = _Entries(after, level.parent, level.number, level.file_type, level.names)
+    return entries.take(np.argsort(after, kind="stable"))
+
+
+def _as_tree(directories: _Directories, entries: _Entries, path: bytes) -> DirTree:
+    rows, folder = np.unique(entries.parent, return_inverse=True)
+    folders = directories.paths(rows, path)
+    return DirTree(entries.number, entries.file_type, entries.names, folder, folders)
