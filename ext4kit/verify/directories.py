@@ -9,7 +9,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import distinct, expand, first_occurrence, starts_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt32s, UInt64s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.prefetch import prefetch_map
@@ -23,7 +23,9 @@ from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import DIRECTORY, Directories
 from ext4kit.verify.scene import ROOT, InodesInUse, VerifyContext, in_batches
 
-BLOCKS_AT_ONCE, DIRECTORIES_AT_ONCE = 1024, 1 << 16
+BLOCKS_AT_ONCE, WORK_AT_ONCE = 1024, 1 << 16  # blocks; directories and blocks
+NAMES_AT_ONCE = 1 << 20  # are compared, and those of the last directory
+NO_END = 1 << 62
 MOST_BLOCKS = 1 << 22  # directory blocks that are checked together
 TAIL_CODES = ("directory-no-checksum", "directory-checksum")
 FILE_TYPES = np.zeros(16, np.int64)  # i_mode >> 12 -> file type of an entry
@@ -41,21 +43,26 @@ class Links:
         told: inode number in its own `..` (directories), 0 for none.
     """
 
-    counted: Int64s
-    parent: Int64s
-    told: Int64s
+    counted: UInt32s
+    parent: UInt32s
+    told: UInt32s
 
 
 def check_directories(scene: VerifyContext, facts: InodesInUse, pieces: list[Directories]) -> Links:
     """Check all directories and return the link data from their entries."""
     count = len(facts.number)
-    links = Links(*(np.zeros(count, np.int64) for _ in range(3)))
-    for batch in in_batches(pieces, lambda piece: len(piece.table), DIRECTORIES_AT_ONCE):
+    links = Links(*(np.zeros(count, np.uint32) for _ in range(3)))
+    for batch in in_batches(pieces, _work, WORK_AT_ONCE):
         table = InodeTable.concat([piece.table for piece in batch])
         check = _Check(scene, facts, links, table)
         check.blocks(Runs.stacked([(piece.runs, len(piece.table)) for piece in batch]))
         check.inline()
     return links
+
+
+def _work(piece: Directories) -> int:
+    """Directories and their blocks, whatever a map claims."""
+    return len(piece.table) + int(np.minimum(piece.runs.length, MOST_BLOCKS).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,8 @@ class _Check:
         parts = (at + np.flatnonzero(~index.is_inner[at : at + BLOCKS_AT_ONCE]) for at in starts)
         for read in prefetch_map(lambda some: self._read(blocks, index, some), parts):
             self._check_blocks(blocks, read)
+            if sum(len(owner) for owner, *_ in self.keys) >= NAMES_AT_ONCE:
+                self._duplicates(int(self.keys[-1][0][-1]))
         self._duplicates()
 
     def _expanded(self, runs: Runs) -> DirectoryBlocks:
@@ -250,7 +259,8 @@ class _Check:
         self._entries("entry-name", some, some.is_bad_name & ~self.encrypted[some.owner])
         np.add.at(self.links.counted, row[used], 1)
         self._note_parents(some, row, used & (mode & 0xF000 == DIRECTORY))
-        self.keys.append((some.owner, some.key, some.inode))
+        if len(some):
+            self.keys.append((some.owner, some.key, some.inode))
 
     def _entries(self, code: str, some: _Entries, wrong: Bools | Rows, read: Words = "") -> None:
         def words(at: int) -> str:
@@ -289,12 +299,14 @@ class _Check:
             found.append(distinct(place[wrong])[0])
         return found
 
-    def _duplicates(self) -> None:
-        """Report names that occur twice in a directory."""
-        if not self.keys:
+    def _duplicates(self, end: int = NO_END) -> None:
+        """Report names that occur twice in a directory, of the directories before row `end`."""
+        if not self.keys or self.keys[0][0][0] >= end:
             return
         owner, key, inode = (np.concatenate(part) for part in zip(*self.keys, strict=True))
-        self.keys.clear()
+        later = owner >= end
+        self.keys = [(owner[later], key[later], inode[later])] if later.any() else []
+        owner, key, inode = owner[~later], key[~later], inode[~later]
         mixed = np.sort(key ^ (owner.astype(np.uint64) * _FACTOR))
         if not (mixed[1:] == mixed[:-1]).any():
             return

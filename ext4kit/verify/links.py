@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows, UInt32s
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.verify.directories import Links
@@ -20,39 +21,41 @@ def check_links(scene: VerifyContext, facts: InodesInUse, links: Links) -> None:
     if not (facts.number == ROOT).any():
         scene.add("root-inode", "inode", "not in use", inode=ROOT)
     directory = (facts.mode & 0xF000 == DIRECTORY) & ~reserved
-    _check_parents(scene, facts, links, directory)
+    _check_parents(scene, facts, links, np.flatnonzero(directory))
     _check_counts(scene, facts, links, directory, reserved)
 
 
 def _check_parents(
-    scene: VerifyContext, facts: InodesInUse, links: Links, directory: Bools
+    scene: VerifyContext, facts: InodesInUse, links: Links, directories: Rows
 ) -> None:
-    root = facts.number == ROOT
-    parent = np.where(root, ROOT, links.parent)
-    named = directory & (parent != 0)
-    wrong = named & (links.told != 0) & (links.told != parent)
-    scene.add_inodes("directory-parent", facts.number, wrong, links.told, parent)
-    adrift = ~named | _in_circles(facts, parent, named)
-    lost = directory & (facts.links_count > 0) & ~root & adrift
-    scene.add_inodes("directory-unconnected", facts.number, lost, links.told)
+    number, told = facts.number[directories], links.told[directories]
+    root = number == ROOT
+    parent = np.where(root, ROOT, links.parent[directories])
+    named = parent != 0
+    wrong = named & (told != 0) & (told != parent)
+    scene.add_inodes("directory-parent", number, wrong, told, parent)
+    adrift = ~named
+    adrift[named] = _in_circles(facts, directories[named], parent[named])
+    lost = (facts.links_count[directories] > 0) & ~root & adrift
+    scene.add_inodes("directory-unconnected", number, lost, told)
 
 
-def _in_circles(facts: InodesInUse, parent: Int64s, named: Bools) -> Bools:
-    """Per inode: True for a directory whose chain of parents never ends (a loop).
+def _in_circles(facts: InodesInUse, directories: Rows, parent: Int64s) -> Bools:
+    """Per directory: True where its chain of parents never ends (a loop).
 
     The steps double, so the search ends on loops too.
+
+    Args:
+        facts: all inodes in use.
+        directories: rows of directories, ascending.
+        parent: inode number of the parent of each.
     """
-    some = np.flatnonzero(named)
-    place = np.full(len(named), -1)
-    place[some] = np.arange(len(some))
-    above = facts.rows_of(parent[some])
-    up = np.where((above >= 0) & (facts.number[some] != ROOT), place[above], -1)
-    ends = up < 0
-    up = np.where(ends, np.arange(len(some)), up)
-    for _ in range(len(some).bit_length()):
+    above = SortedIndex(directories).rows(facts.rows_of(parent))
+    ends = (above == NO_ROW) | (facts.number[directories] == ROOT)
+    up = np.where(ends, np.arange(len(directories)), above)
+    for _ in range(len(directories).bit_length()):
         up = up[up]
-    circling = np.zeros(len(named), bool)
-    circling[some] = ~ends[up]
+    circling: Bools = ~ends[up]
     return circling
 
 
@@ -66,18 +69,19 @@ def _check_counts(
     counted = _without_removed(facts, links, directory)
     scene.add_inodes("inode-unattached", facts.number, judged & (counted == 0) & ~directory)
     if RoCompat.DIR_NLINK in scene.superblock.features:
-        counted = np.where(directory & (counted > MOST_LINKS), 1, counted)
+        counted[directory & (counted > MOST_LINKS)] = 1
     wrong = judged & (counted != facts.links_count) & ((counted > 0) | directory)
     wrong |= judged & directory & (counted > MOST_LINKS)
     scene.add_inodes("link-count", facts.number, wrong, facts.links_count, counted)
 
 
-def _without_removed(facts: InodesInUse, links: Links, directory: Bools) -> Int64s:
+def _without_removed(facts: InodesInUse, links: Links, directory: Bools) -> UInt32s:
     """Number of entries that name each inode, without the `..` of deleted directories.
 
     Source: kernel fs/ext4/namei.c, `ext4_rmdir`: the parent loses that link at once.
     """
-    above = facts.rows_of(links.told[directory & (facts.links_count == 0) & (links.told != 0)])
+    told = links.told[directory & (facts.links_count == 0) & (links.told != 0)]
+    above = facts.rows_of(told.astype(np.int64))
     counted = links.counted.copy()
     np.subtract.at(counted, above[above >= 0], 1)
     return counted

@@ -181,3 +181,21 @@ def test_the_same_is_found_in_pieces_of_any_size(
         findings = verify(opened.volume().filesystem()).findings
     assert findings.counts == {"link-count": len(paths)}
     assert sorted(finding.inode or 0 for finding in findings.kept) == edited
+
+
+@needs_tools
+@pytest.mark.parametrize("names", [1, 20, directories.NAMES_AT_ONCE])
+def test_a_name_that_is_twice_in_a_directory_is_found_in_pieces_of_any_size(
+    names: int, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copyfile(bare, copy)
+    pairs = [f"{folder}/same name {letter}" for folder in ("", "/folder") for letter in "AB"]
+    links = [f'link /002 "{path}"' for path in (*pairs, "/last/same name A")]
+    debugfs(copy, "mkdir /last", *links, "sif /002 links_count 6", write=True)
+    copy.write_bytes(copy.read_bytes().replace(b"same name B", b"same name A"))
+    monkeypatch.setattr(directories, "BLOCKS_AT_ONCE", 1)
+    monkeypatch.setattr(directories, "NAMES_AT_ONCE", names)
+    with ext4kit.open(copy) as opened:
+        findings = verify(opened.volume().filesystem()).findings
+    assert findings.counts == {"entry-duplicate": 2}
