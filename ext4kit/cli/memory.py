@@ -7,7 +7,8 @@ import gc
 import sys
 from contextlib import suppress
 
-_ARENA_MAX = -8  # mallopt(3), glibc
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # mallopt(3), glibc
+_LARGE = 1 << 19  # bytes
 
 
 def use_one_arena() -> None:
@@ -16,9 +17,21 @@ def use_one_arena() -> None:
     With 1 million files the peak of `ls -r` is 230 MB instead of 352, of `timeline` 156 instead of
     263.
     """
+    _set(_ARENA_MAX, 1)
+
+
+def return_large_blocks() -> None:
+    """Give the memory of large tables back when they are freed; glibc keeps up to 32 MiB of each.
+
+    For commands of many stages. With 2 million files the peak of `report` is 466 MB instead of 567.
+    """
+    _set(_MMAP_THRESHOLD, _LARGE)
+
+
+def _set(parameter: int, value: int) -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc
-            ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
+            ctypes.CDLL(None).mallopt(parameter, value)
 
 
 def look_for_no_cycles() -> None:

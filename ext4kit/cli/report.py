@@ -14,7 +14,7 @@ from ext4kit import __version__
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import has_former, sources_option
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.memory import look_for_no_cycles
+from ext4kit.cli.memory import look_for_no_cycles, return_large_blocks
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
@@ -77,6 +77,7 @@ def command(
     """
     extent = _extent(quick, sources, not no_verify, rows)
     look_for_no_cycles()
+    return_large_blocks()
     with opened(options, files=(html,) if html else ()) as session:
         case = _case(session, extent, custody)
         _show(case, options, html)

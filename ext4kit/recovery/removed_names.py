@@ -6,7 +6,7 @@ the name of the inode whose number stands in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -15,7 +15,6 @@ import numpy as np
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import with_inodes
-from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.history import PathHistory
 from ext4kit.history.removed import Bond, directory_times
 from ext4kit.parsers.directory import FILE_TYPES
@@ -24,6 +23,7 @@ from ext4kit.recovery.found_entries import FoundEntries, directory_instances
 from ext4kit.recovery.model import RemovedName, Unbound
 from ext4kit.recovery.names import CandidateNames, KnownName
 
+AT_ONCE = 1 << 14  # inodes
 _REASONS = {
     Bond.NAMED: Unbound.OTHER_NAME,
     Bond.IN_USE: Unbound.IN_USE,
@@ -65,15 +65,14 @@ def find_removed_names(names: CandidateNames, candidates: Candidates) -> list[Re
         candidates: all candidates.
     """
     states = names.paths.history.states
-    number = states.table.number[candidates.state_row].tolist()
-    last = dict(zip(states.instance[candidates.state_row].tolist(), names.names, strict=True))
+    last = states.instance[candidates.state_row], names.names
     entries = [*_in_slack(names.paths), *_in_journal(names.paths)]
     entries += _in_freed_blocks(names.paths, names.unattributed, last)
-    named = list(zip(number, names.names, strict=True))
-    given = {(name.path, number) for number, name in named if name and name.path is not None}
-    nameless = {(number, name.name) for number, name in named if name and name.path is None}
     numbers = np.unique(np.array([one.inode for one in entries], np.int64))
     numbers = numbers[numbers > 0]
+    named = _names_of(states.table.number[candidates.state_row], names.names, numbers)
+    given = {(name.path, number) for number, name in named if name.path is not None}
+    nameless = {(number, name.name) for number, name in named if name.path is None}
     used = set(_in_use(names.paths.history.fs, numbers))
     tree = names.paths.history.fs.tree(only=with_inodes(numbers))
     rows = np.flatnonzero(np.isin(tree.inode, numbers))
@@ -98,10 +97,18 @@ def find_removed_names(names: CandidateNames, candidates: Candidates) -> list[Re
     return list(reversed(once.values()))
 
 
+def _names_of(
+    keys: Int64s, names: Sequence[KnownName | None], wanted: Int64s
+) -> list[tuple[int, KnownName]]:
+    """(key, name) of the names with one of the wanted keys."""
+    rows = np.flatnonzero(np.isin(keys, wanted)).tolist()
+    return [(int(keys[row]), name) for row in rows if (name := names[row]) is not None]
+
+
 def _in_use(fs: FileSystem, numbers: Int64s) -> Iterator[int]:
     """Those of the inode numbers that are in use."""
-    for start in range(0, len(numbers), INODES_AT_ONCE):
-        table = fs.inode_table(numbers[start : start + INODES_AT_ONCE])
+    for start in range(0, len(numbers), AT_ONCE):
+        table = fs.inode_table(numbers[start : start + AT_ONCE])
         yield from table.number[(table.mode != 0) & (table.links_count > 0)].tolist()
 
 
@@ -125,20 +132,21 @@ def _in_journal(paths: PathHistory) -> Iterator[_Entry]:
 
 
 def _in_freed_blocks(
-    paths: PathHistory, found: FoundEntries, last: Mapping[int, KnownName | None]
+    paths: PathHistory, found: FoundEntries, last: tuple[Int64s, Sequence[KnownName | None]]
 ) -> Iterator[_Entry]:
     """Entries of directory blocks outside of known directories.
 
     Args:
         paths: names and paths over time.
         found: the entries.
-        last: instance -> its last name, of deleted ones.
+        last: instances of deleted files, and the last name of each.
     """
     above = directory_instances(paths.history, found)
     known = np.flatnonzero(above >= 0)
+    names = dict(_names_of(*last, above[known]))
     folders = [_Folder(number, None) for number in found.directory.tolist()]
     for row, folder in zip(known.tolist(), _folders(paths, above[known]), strict=True):
-        name = last.get(int(above[row]))
+        name = names.get(int(above[row]))
         path = folder.path if name is None or name.path is None else name.path
         folders[row] = _Folder(folder.number, path)
     return _of_unknown(found.inode, found.file_type, found.name.tolist(), folders)
