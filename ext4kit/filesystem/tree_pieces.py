@@ -120,25 +120,34 @@ def _split(entries: _Entries, end: int) -> tuple[_Entries, _Entries]:
 
 def _find_directories(fs: Inodes, number: int, path: bytes) -> _Directories:
     levels, opened = read_levels(fs, number, path, directories_only)
-    bounds = np.cumsum([0, *map(len, levels)])
-    rows = np.concatenate([first + some for first, some in zip(bounds, opened, strict=False)])
-    place = depth_first_rows(levels)
-    is_opened = np.zeros(len(place), bool)
-    is_opened[rows] = True
-    rows = place[is_opened[place]]
-    row_of = np.zeros(len(place), np.int64)
-    row_of[rows] = np.arange(1, len(rows) + 1)
-    depth = np.searchsorted(bounds, rows, side="right")
-    above = np.concatenate([level.parent for level in levels])[rows] + bounds[depth - 2]
-    parent = np.where(depth > 1, row_of[above * (depth > 1)], 0)
-    parent, depth = np.append(0, parent), np.append(0, depth)
+    starts = np.cumsum([0, *map(len, levels)])  # of the levels, in rows of all their entries
+    order = depth_first_rows(levels)
+    is_opened = np.zeros(len(order), bool)
+    for start, rows in zip(starts, opened, strict=False):
+        is_opened[start + rows] = True
+    entries = order[is_opened[order]]
+    row_of = np.zeros(len(order), np.int64)
+    row_of[entries] = np.arange(1, len(entries) + 1)
+    depth = np.searchsorted(starts, entries, side="right")
+    above = np.concatenate([level.parent for level in levels])[entries]
+    above += np.append(0, starts)[depth - 1]
+    parent = np.append(0, row_of[above] * (depth > 1))
+    depth = np.append(0, depth)
+    names = Names.concat([level.names for level in levels]).take(entries).tolist()
+    numbers = np.concatenate([level.number for level in levels])[entries]
+    return _Directories(
+        np.append(number, numbers), parent, depth, _last_below(parent, depth),
+        Names.of([path, *names]),
+    )  # fmt: skip
+
+
+def _last_below(parent: Rows, depth: Int64s) -> Rows:
+    """The last row below each directory, its own for none; from the deepest ones upwards."""
     last = np.arange(len(parent))
-    for each in range(int(depth.max()), 0, -1):
-        below = np.flatnonzero(depth == each)
-        np.maximum.at(last, parent[below], last[below])
-    names = Names.concat([level.names for level in levels]).take(rows).tolist()
-    numbers = np.concatenate([level.number for level in levels])[rows]
-    return _Directories(np.append(number, numbers), parent, depth, last, Names.of([path, *names]))
+    ends = np.cumsum(np.bincount(depth))
+    for rows in np.split(np.argsort(depth, kind="stable"), ends[:-1])[:0:-1]:
+        np.maximum.at(last, parent[rows], last[rows])
+    return last
 
 
 def _parts(fs: Inodes, directories: _Directories, blocks: int) -> Iterator[range]:
