@@ -30,6 +30,7 @@ from tests.writing_kernel import HERE
 # files were written within a clock tick. A file that was written in several looks like one that was
 # written again.
 LISTED = 0.9
+WRONG = 0.01  # of what is joined, at most: where a list leaves several files, order decides
 UNLISTED = b"home/anna/project/plain"
 UNPACKED = b"home/anna/project/unpacked"  # from an archive, which is older: order has to speak too
 
@@ -111,7 +112,8 @@ def test_listed_contents_come_under_their_names(packages: Came) -> None:
 
     assert sum(map(is_named, listed)) >= LISTED * len(listed) > 0
     assert any(map(is_named, unpacked))
-    assert packages.left.misnamed == packages.left.misjoined == []
+    wrong = max(len(packages.left.misnamed), len(packages.left.misjoined))
+    assert wrong <= WRONG * packages.left.joined
 
 
 @pytest.mark.kernel
