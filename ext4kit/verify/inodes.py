@@ -38,7 +38,8 @@ _SPECIAL[[FIFO >> 12, CHARACTER >> 12, BLOCK >> 12, SOCKET >> 12]] = True
 _KNOWN[[DIRECTORY >> 12, REGULAR >> 12, SYMLINK >> 12]] = True
 _KNOWN |= _SPECIAL
 BYTES_AT_ONCE = 4 << 20  # of inode tables: the cache holds them during the check
-BYTES_TOGETHER = 16 << 20  # of inodes in which an error is possible
+FACT_BYTES = 26  # of an inode in `InodesInUse` and in `InodeBatch`
+BYTES_TOGETHER = 16 << 20  # of facts, and of inodes in which an error is possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,17 @@ def check_inodes(scene: VerifyContext) -> Gathered:
     gathered = Gathered()
     parts = _parts(scene, gathered)
     pieces = prefetch_map(lambda numbers: read_batch(scene, numbers), parts)
-    for batch in in_batches(pieces, lambda piece: piece.rows.nbytes, BYTES_TOGETHER):
+    for batch in in_batches(pieces, _size, BYTES_TOGETHER):
         _check_batch(scene, batch, gathered)
     if gathered.is_cut:
         read = "more inodes than the evidence can hold"
         scene.add("superblock-invalid", "superblock", read)
     return gathered
+
+
+def _size(piece: InodeBatch) -> int:
+    """Bytes of the rows and facts of some inodes."""
+    return piece.rows.nbytes + FACT_BYTES * len(piece.facts)
 
 
 def _parts(scene: VerifyContext, gathered: Gathered) -> Iterator[Int64s]:
