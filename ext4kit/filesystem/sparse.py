@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+from contextlib import suppress
 
 import numpy as np
 
@@ -18,5 +19,6 @@ def sparse_flags(count: int) -> Bools:
     if sys.platform != "linux" or count < 1 << 20:
         return np.zeros(count, bool)
     pages = mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pages.madvise(mmap.MADV_NOHUGEPAGE)
+    with suppress(OSError):  # EINVAL: a kernel without huge pages
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(pages, bool)

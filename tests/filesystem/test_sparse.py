@@ -1,0 +1,28 @@
+"""Tables for every inode number, on systems with and without huge pages."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+
+import pytest
+
+from ext4kit.filesystem import sparse
+
+
+class WithoutHugePages(mmap.mmap):
+    """Memory of a kernel that was built without huge pages."""
+
+    def madvise(self, option: int, start: int = 0, length: int = 0) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+
+@pytest.mark.parametrize("kind", [mmap.mmap, WithoutHugePages])
+def test_a_table_is_all_false_and_can_be_written(
+    kind: type[mmap.mmap], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sparse.mmap, "mmap", kind)
+    flags = sparse.sparse_flags(1 << 21)
+    assert (len(flags), flags.any()) == (1 << 21, False)
+    flags[[5, 1 << 20]] = True
+    assert flags.nonzero()[0].tolist() == [5, 1 << 20]
