@@ -35,8 +35,7 @@ Therefore the journal holds none of the deletions, and its size is the same in a
 
 {images}
 
-Each figure is the median of up to {runs} runs. A command whose runs have taken {enough:.0f} seconds
-is not run again. The data of the image file is read into the page cache before each run. ext4kit
+{figures} The data of the image file is read into the page cache before each run. ext4kit
 runs with `-q`, and standard output goes to `/dev/null`. MB is the peak of resident memory, in
 millions of bytes. The peer runs in turn with the command; the ratio is its time divided by that of
 ext4kit, so above 1 ext4kit is faster. `export` also searches the unallocated space for deleted
@@ -213,8 +212,7 @@ def page_of(growth: Growth, picture: str) -> str:
         journal=recipe.JOURNAL_MEBIBYTES,
         laps=recipe.LAPS,
         images=_image_table(growth.images),
-        runs=growth.runs,
-        enough=growth.enough,
+        figures=_figures(growth),
         limit=growth.limit,
         cores=machine.cores,
         memory=machine.memory,
@@ -222,6 +220,16 @@ def page_of(growth: Growth, picture: str) -> str:
         exponents=_exponent_table(growth.rows),
         chart=picture,
         tables="\n\n".join(_section(command, growth) for command in _measured(growth.rows)),
+    )
+
+
+def _figures(growth: Growth) -> str:
+    """What a figure is, in a sentence or two."""
+    if growth.runs == 1:
+        return "Each figure is that of one run."
+    return (
+        f"Each figure is the median of up to {growth.runs} runs. A command whose runs have taken "
+        f"{growth.enough:.0f} seconds\nis not run again."
     )
 
 
