@@ -151,11 +151,12 @@ def live_batches(
         fs: the file system.
         ranges: whether to add the location of the content.
         digester: hashes the content; None for no hashes.
-        progress: called with (names done, total names); the total is estimated until all are done.
+        progress: called with (names done, total names; an estimate where they are very many).
         selection: conditions of the files.
     """
-    done, total = 0, fs.inodes_in_use
+    done = 0
     for tree in fs.tree_pieces():
+        total = max(fs.names_expected(), done + len(tree))
         for some in tree.batches(AT_ONCE):
             paths, numbers = tree.paths_of(some), tree.inode[some]
             selected = selected_rows(fs, selection or Selection(), paths, numbers)
@@ -171,11 +172,8 @@ def live_batches(
                     batch = replace(batch, digests=list(_counted(found, done, total, progress)))
             yield batch
             done += len(paths)
-            total = max(total, done)  # further names of an inode, or a wrong count
             if progress is not None:
                 progress(done, total)
-    if progress is not None:
-        progress(done, done)
 
 
 def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[FileRow]:

@@ -192,16 +192,21 @@ class FileSystem(Inodes):
 
     def tree_pieces(self, number: int = ROOT, path: bytes = b"") -> Iterator[DirTree]:
         """What `tree` gives, in consecutive pieces where the file system has very many inodes."""
-        if self.inodes_in_use <= INODES_OF_A_TREE:
+        if self._inodes_in_use <= INODES_OF_A_TREE:
             return iter([self.tree(number, path)])
         from ext4kit.filesystem.tree_pieces import read_tree_pieces
 
         return read_tree_pieces(self, number, path)
 
+    def names_expected(self, number: int = ROOT) -> int:
+        """About how many names `tree_pieces` gives of the root; 0 where its first piece tells."""
+        is_cut = number == ROOT and self._inodes_in_use > INODES_OF_A_TREE
+        return self._inodes_in_use if is_cut else 0
+
     @property
-    def inodes_in_use(self) -> int:
+    def _inodes_in_use(self) -> int:
         """How many the group descriptors count, which may be wrong."""
-        return max(self.superblock.inodes_count - int(self.groups.free_inodes_count.sum()), 0)
+        return self.superblock.inodes_count - int(self.groups.free_inodes_count.sum())
 
     def walk(self, path: str | bytes = b"/") -> Iterator[WalkEntry]:
         """The path itself, then all entries below it, depth first."""

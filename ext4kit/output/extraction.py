@@ -169,8 +169,9 @@ def _items(
         yield ExtractItem(top_path, parts(path), root)
     if not root.is_directory:
         return
-    done, total = 0, fs.inodes_in_use
+    done = 0
     for tree in fs.tree_pieces(number, path):
+        total = max(fs.names_expected(number), done + len(tree))
         for some in tree.batches(AT_ONCE):
             paths, numbers = tree.paths_of(some), tree.inode[some]
             rows = selected_rows(fs, selection, paths, numbers)
@@ -181,7 +182,7 @@ def _items(
             )
             for place, (row, inode, runs, is_known) in enumerate(each):
                 if progress is not None and place % 64 == 0:
-                    progress(done + row, max(total, done + row))
+                    progress(done + row, total)
                 yield ExtractItem(paths[row], parts(paths[row]), inode, runs, is_known)
             done += len(paths)
 
