@@ -18,7 +18,7 @@ from ext4kit.fields import FileType, SomeDigests
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
-from ext4kit.filesystem.selected import selected_rows
+from ext4kit.filesystem.selected import selected_files
 from ext4kit.filetypes.identify import Kind
 from ext4kit.parsers.inode import CRTIME_END, KINDS, InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.recovery import DeletedFile
@@ -154,26 +154,20 @@ def live_batches(
         progress: called with (names done, total names; an estimate where they are very many).
         selection: conditions of the files.
     """
-    done = 0
-    for tree in fs.tree_pieces():
-        total = max(fs.names_expected(), done + len(tree))
-        for some in tree.batches(AT_ONCE):
-            paths, numbers = tree.paths_of(some), tree.inode[some]
-            selected = selected_rows(fs, selection or Selection(), paths, numbers)
-            table = fs.inode_table(numbers[selected])
-            rows = list(_live_rows(fs, [paths[row] for row in selected.tolist()], table))
-            batch = Batch(rows, [[]] * len(rows), [{}] * len(rows))
-            if ranges or digester:
-                runs = fs.map_table(table).runs
-                if ranges:
-                    batch = replace(batch, ranges=_live_ranges(fs, table, runs))
-                if digester:
-                    found = _live_digests(fs, table, runs, digester)
-                    batch = replace(batch, digests=list(_counted(found, done, total, progress)))
-            yield batch
-            done += len(paths)
-            if progress is not None:
-                progress(done, total)
+    for some in selected_files(fs, selection or Selection(), AT_ONCE):
+        rows = list(_live_rows(fs, some.paths, some.table))
+        batch = Batch(rows, [[]] * len(rows), [{}] * len(rows))
+        if ranges or digester:
+            runs = fs.map_table(some.table).runs
+            if ranges:
+                batch = replace(batch, ranges=_live_ranges(fs, some.table, runs))
+            if digester:
+                found = _live_digests(fs, some.table, runs, digester)
+                digests = list(_counted(found, some.start, some.total, progress))
+                batch = replace(batch, digests=digests)
+        yield batch
+        if progress is not None:
+            progress(some.end, some.total)
 
 
 def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[FileRow]:

@@ -17,7 +17,7 @@ from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.filesystem.selected import selected_rows
+from ext4kit.filesystem.selected import selected_files, selected_rows
 from ext4kit.output import (
     MANIFEST,
     Manifest,
@@ -169,22 +169,14 @@ def _items(
         yield ExtractItem(top_path, parts(path), root)
     if not root.is_directory:
         return
-    done = 0
-    for tree in fs.tree_pieces(number, path):
-        total = max(fs.names_expected(number), done + len(tree))
-        for some in tree.batches(AT_ONCE):
-            paths, numbers = tree.paths_of(some), tree.inode[some]
-            rows = selected_rows(fs, selection, paths, numbers)
-            table = fs.inode_table(numbers[rows])
-            known = fs.inodes_known(table.number)
-            each = zip(
-                rows.tolist(), table.each(), fs.block_maps(table), known.tolist(), strict=True
-            )
-            for place, (row, inode, runs, is_known) in enumerate(each):
-                if progress is not None and place % 64 == 0:
-                    progress(done + row, total)
-                yield ExtractItem(paths[row], parts(paths[row]), inode, runs, is_known)
-            done += len(paths)
+    for some in selected_files(fs, selection, AT_ONCE, number, path):
+        columns = some.places, fs.inodes_known(some.table.number)
+        lists = (column.tolist() for column in columns)
+        each = zip(some.paths, some.table.each(), fs.block_maps(some.table), *lists, strict=True)
+        for at, (name, inode, runs, place, is_known) in enumerate(each):
+            if progress is not None and at % 64 == 0:
+                progress(place, some.total)
+            yield ExtractItem(name, parts(name), inode, runs, is_known)
 
 
 _Make = Callable[[ExtractItem], Written | None]
