@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from ext4kit.arrays.grouping import first_occurrence
-from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import NO_ROW, Int64s, Rows
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.filesystem.directories import (
     DirTree,
     TreeLimits,
@@ -30,7 +31,7 @@ DIRECTORIES_AT_ONCE = 1 << 12
 BLOCKS_AT_ONCE = 1 << 12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: it has a cached property
 class _Directories(Table):
     """The directories of a tree, each before those below it.
 
@@ -47,6 +48,16 @@ class _Directories(Table):
     depth: Int64s
     last: Rows
     names: Names
+
+    def rows_of(self, numbers: Int64s) -> Rows:
+        """Row of each inode number, NO_ROW where it is none of the directories."""
+        order, index = self._by_number
+        return values_at(order, index.rows(numbers))
+
+    @cached_property
+    def _by_number(self) -> tuple[Rows, SortedIndex]:
+        order = np.argsort(self.number, kind="stable")
+        return order, SortedIndex(self.number[order])
 
     def paths(self, rows: Rows, top: bytes) -> list[bytes]:
         """The paths of some directories; `top` is that of row 0."""
@@ -92,10 +103,9 @@ def read_tree_pieces(
         blocks: directory blocks that are read for a piece, or one directory.
     """
     directories = _find_directories(fs, number, path)
-    by_number = np.argsort(directories.number, kind="stable")
     bounds, waiting = TreeLimits.of(fs), list[_Entries]()
     for part in _parts(fs, directories, blocks):
-        fresh, later = _split(_read(fs, directories, by_number, part, bounds), part.stop)
+        fresh, later = _split(_read(fs, directories, part, bounds), part.stop)
         later = replace(later, names=Names.of(later.names.tolist()))  # frees the others
         halves = [_split(one, part.stop) for one in waiting]
         due = [*(one for one, _ in halves), fresh]
@@ -163,22 +173,18 @@ def _parts(fs: Inodes, directories: _Directories, blocks: int) -> Iterator[range
             start, ends = start + taken, ends[taken:] - ends[taken - 1]
 
 
-def _read(
-    fs: Inodes, directories: _Directories, by_number: Rows, part: range, bounds: TreeLimits
-) -> _Entries:
+def _read(fs: Inodes, directories: _Directories, part: range, bounds: TreeLimits) -> _Entries:
     """The entries of some directories, in the order of `after`.
 
     Args:
         fs: the file system.
         directories: all of them.
-        by_number: their rows by inode number.
         part: rows of those to read.
         bounds: as for `directory_blocks`.
     """
     rows = np.arange(part.start, part.stop)
     level, children = read_level(fs, directories.number[rows], rows, bounds, None)
-    below = SortedIndex(directories.number[by_number]).rows(level.number[children])
-    below = np.where(below == NO_ROW, 0, by_number[below])
+    below = directories.rows_of(level.number[children])
     is_read = (below > 0) & (directories.parent[below] == level.parent[children])
     is_read[is_read] = first_occurrence(below[is_read])
     child, below = children[is_read], below[is_read]

@@ -25,7 +25,6 @@ from ext4kit.verify.scene import ROOT, InodesInUse, VerifyContext, in_batches
 
 BLOCKS_AT_ONCE, WORK_AT_ONCE = 1024, 1 << 16  # blocks; directories and blocks
 NAMES_AT_ONCE = 1 << 20  # are compared, and those of the last directory
-NO_END = 1 << 62
 MOST_BLOCKS = 1 << 22  # directory blocks that are checked together
 TAIL_CODES = ("directory-no-checksum", "directory-checksum")
 FILE_TYPES = np.zeros(16, np.int64)  # i_mode >> 12 -> file type of an entry
@@ -137,7 +136,7 @@ class _Check:
             self._check_blocks(blocks, read)
             if sum(len(owner) for owner, *_ in self.keys) >= NAMES_AT_ONCE:
                 self._duplicates(int(self.keys[-1][0][-1]))
-        self._duplicates()
+        self._duplicates(len(self.table))
 
     def _expanded(self, runs: Runs) -> DirectoryBlocks:
         most = min(MOST_BLOCKS, self.context.fs.blocks.blocks_count)  # each block has one owner
@@ -299,7 +298,7 @@ class _Check:
             found.append(distinct(place[wrong])[0])
         return found
 
-    def _duplicates(self, end: int = NO_END) -> None:
+    def _duplicates(self, end: int) -> None:
         """Report names that occur twice in a directory, of the directories before row `end`."""
         if not self.keys or self.keys[0][0][0] >= end:
             return
@@ -333,7 +332,7 @@ class _Check:
         self._inline_entries(rows, body, 4)
         for row, tail in self._tails(rows):
             self._inline_entries(np.array([row]), tail, 0)
-        self._duplicates()
+        self._duplicates(len(self.table))
 
     def _tails(self, rows: Rows) -> Iterator[tuple[int, Bytes2D]]:
         """(row, uint8 (1, length)) of the entries in the attribute system.data."""

@@ -129,12 +129,13 @@ def in_batches(
     pieces: Iterable[Piece], size: Callable[[Piece], int], least: int
 ) -> Iterator[list[Piece]]:
     """Neighbouring pieces in lists of at least a total size; the last may be smaller."""
-    batch: list[Piece] = []
+    batch, total = list[Piece](), 0
     for piece in pieces:
         batch.append(piece)
-        if sum(map(size, batch)) >= least:
+        total += size(piece)
+        if total >= least:
             yield batch
-            batch = []
+            batch, total = [], 0
     if batch:
         yield batch
 

@@ -18,7 +18,7 @@ from ext4kit.filesystem.tree_pieces import read_tree_pieces
 from tests.conftest import Images
 from tests.fuzz import images
 from tests.fuzz.commands import called
-from tests.hostile.victim import FLAGS, Victim
+from tests.hostile.victim import Victim
 
 pytestmark = pytest.mark.skipif(bool(images.missing()), reason=images.missing())
 SIZES = (1, 3, 50, 4096)  # blocks of a piece
@@ -161,11 +161,7 @@ def test_directories_that_share_their_blocks_are_read_as_far_as_the_evidence_goe
     tmp_path: Path,
 ) -> None:
     victim = Victim()
-    for place in victim.body.places["inode"][11:]:
-        victim.put(place, 0, "<H", 0o040755)
-        victim.put(place, FLAGS, "<I", 0x80000)
-        victim.root(place.number, (0, 4000, 1))
-        victim.size(place.number, 4000 * 1024)
+    victim.with_shared_directories()
     with ext4kit.open(victim.write(tmp_path / "image")) as image:
         fs = image.volumes[0].filesystem(replay=False)
         start = time.process_time()

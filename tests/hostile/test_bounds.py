@@ -120,11 +120,7 @@ def test_directories_that_share_their_blocks_are_listed_as_far_as_the_evidence_g
     tmp_path: Path,
 ) -> None:
     victim = Victim()
-    for place in victim.body.places["inode"][11:]:
-        victim.put(place, 0, "<H", 0o040755)
-        victim.put(place, FLAGS, "<I", 0x80000)
-        victim.root(place.number, (0, 4000, 1))
-        victim.size(place.number, 4000 * 1024)
+    victim.with_shared_directories()
     image = victim.write(tmp_path / "image")
     code, said = called(["ls", str(image), "-r", "-l"])
     assert code == 1

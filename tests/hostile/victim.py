@@ -72,6 +72,14 @@ class Victim:
             s_feature_ro_compat=int(words.ro_compat) | ro_compat,
         )
 
+    def with_shared_directories(self) -> None:
+        """Make a directory of each inode that is no reserved one; all have the same blocks."""
+        for place in self.body.places["inode"][11:]:
+            self.put(place, 0, "<H", 0o040755)
+            self.put(place, FLAGS, "<I", 0x80000)
+            self.root(place.number, (0, 4000, 1))
+            self.size(place.number, 4000 * 1024)
+
     def inode(self, path: str | int) -> Place:
         """Where an inode lies, by path or number."""
         number = path if isinstance(path, int) else number_of(self.base, path)
