@@ -224,6 +224,9 @@ _OF_PLAIN_NAMES = {
 _EXPECTED = {name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()}
 _WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second and third expected class
 _LONGEST = 8  # letters of a file name extension
+_WHOLE_NAMES = frozenset(
+    ["makefile", "readme", "license", "copying", "changelog", "authors", "news", "copyright"]
+)  # these say the kind without an extension; a program `ps` or `log` is another thing
 
 
 def name_class_of(name: bytes | None) -> str:
@@ -233,7 +236,7 @@ def name_class_of(name: bytes | None) -> str:
     if ".so." in text:  # a shared library with its version
         return "so"
     if not stem:
-        return text if text in _EXPECTED or not text else _PLAIN_NAME
+        return text if text in _WHOLE_NAMES or not text else _PLAIN_NAME
     return last if len(last) <= _LONGEST else ""
 
 

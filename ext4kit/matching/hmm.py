@@ -298,7 +298,7 @@ class _Batch:
         self.active = np.arange(parts)
         self._evidence = np.zeros((contents, parts, files), np.float32)
         for part, one in enumerate(problems):
-            self._evidence[: one.size[0], part, : one.size[1]] = _emission_matrix(one)
+            self._evidence[: one.size[0], part, : one.size[1]] = emission_matrix(one)
         lying, asked = [one.lying for one in problems], [one.files for one in problems]
         self._adjacency = _stack([one.adjacency for one in lying], contents, Adjacency.FAR)
         self._unassigned = _stack([one.p_unassigned for one in lying], contents, 1.0)
@@ -584,7 +584,7 @@ def _stack(columns: Sequence[ColumnT], length: int, fill: float) -> ColumnT:
     return np.stack([np.pad(one, (0, more), constant_values=fill) for one, more in padded])
 
 
-def _emission_matrix(problem: MatchingInput) -> Float32s:
+def emission_matrix(problem: MatchingInput) -> Float32s:
     """float32 (m, n): likelihood ratio of each content given each file, relative to any file."""
     lying, files, fits = problem.lying, problem.files, problem.fits
     found = fits[files.name_class].astype(np.float32)[:, lying.content_class].T.copy()

@@ -304,7 +304,12 @@ class JointProblem:
         likely = np.zeros(len(self._order) + 2)
         np.maximum.at(likely, aligned.observation + 1, aligned.probability)
         likely[[0, -1]] = 1
-        held = (likely[:-2] > P_NEIGHBOUR_KNOWN) & (likely[2:] > P_NEIGHBOUR_KNOWN)
+        return self.of_contents(
+            (likely[:-2] > P_NEIGHBOUR_KNOWN) & (likely[2:] > P_NEIGHBOUR_KNOWN)
+        )
+
+    def of_contents(self, held: Bools) -> Bools:
+        """Values of the contents, of those of the contents and runs in disk order."""
         found = np.empty(len(self._order), bool)
         found[self._order] = held
         return found[: self._contents]

@@ -33,6 +33,7 @@ from ext4kit.matching.self_names import (
     catalogue_folder,
     find_names_in,
 )
+from ext4kit.matching.shifted_runs import shift_odds
 from ext4kit.matching.transitions import STREAM_REQUEST_BLOCKS
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.recovery.arranging import (
@@ -64,6 +65,7 @@ MAX_IMBALANCE = 0.1
 MIN_POSTERIOR_DISORDERED = 0.999  # where files lie out of the order in which they were made
 MAX_BACKWARD_SHARE = 0.05  # of them
 MAX_COMPETING_MASS = 0.01  # by all other contents together
+MAX_SHIFT_ODDS = 0.01  # of all alternatives that shift a run of contents by some files
 MAX_EXPECTED_COUNT = 1.1  # so much claimed, something is wrong around a file
 ANOMALY_RADIUS = 2  # files on either side
 MIN_TYPE_RATIO = 0.2  # a content like that is so much rarer under such a name
@@ -302,9 +304,9 @@ class _PartOfDisk:
             found: to add to.
         """
         scene, part = self._scene, self._part
-        held = np.ones(len(part.contents), bool)
+        held = shift_odds(self.problem, aligned) <= MAX_SHIFT_ODDS
         if self._joint:
-            held = self._joint.has_known_neighbours(aligned)
+            held = self._joint.of_contents(held) & self._joint.has_known_neighbours(aligned)
             aligned = self._joint.restrict(aligned)
         rows = scene.rows[part.contents]
         large = (

@@ -1,0 +1,132 @@
+"""Odds that some pairs of a matching are shifted by a few files.
+
+A run is a sequence of contiguous contents whose files were created one after the other. Order says
+which content of a run comes after which. Which file the first one is follows from the evidence of
+each pair: types, names in contents, known neighbours. A large file that was created among small
+ones lies apart. Which of the alike files of a run is the large one, order does not say. Each such
+alternative changes many pairs at a time, and belief propagation gives it too little weight. It is
+weighed here by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ext4kit.arrays.grouping import ends_group, starts_group
+from ext4kit.arrays.types import Bools, Float32s, Float64s, Int64s
+from ext4kit.matching.hmm import MatchingInput, Posteriors, emission_matrix
+from ext4kit.matching.transitions import NOTHING, Adjacency
+
+_ASSIGNED = 0.5  # probability from which on a file is the likely one of a content
+_MAX_SHIFT = 8  # files
+_P_BREAK = 0.08  # share of files that lie apart from the one before or change places with it
+_NEGLIGIBLE = math.log(1e-5)  # odds below which longer shifts are not weighed
+_SMALLEST = 1e-30  # likelihood ratio
+
+
+def shift_odds(problem: MatchingInput, found: Posteriors) -> Float64s:
+    """Odds of the alternatives that shift a part of a run, against the likeliest matching.
+
+    Args:
+        problem: contents and files.
+        found: the answer to it.
+
+    Returns:
+        float (contents,): sum of the odds of the alternatives that give the content another file; 0
+        where it has no likely file.
+    """
+    contents, files = problem.size
+    assigned = np.full(contents, NOTHING)
+    likely = np.flatnonzero(found.probability > _ASSIGNED)
+    assigned[found.observation[likely]] = found.state[likely]
+    mirrored = np.where(assigned != NOTHING, files - 1 - assigned, NOTHING)[::-1]
+    evidence = emission_matrix(problem)
+    contiguous = problem.lying.adjacency[1:] <= Adjacency.CONTIGUOUS_MIXED
+    to_later = _Runs(evidence, assigned, contiguous).shift_odds()
+    to_earlier = _Runs(evidence[::-1, ::-1], mirrored, contiguous[::-1]).shift_odds()
+    return to_later + to_earlier[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shift:
+    """The contents `first` to `last` get the files `step` later than theirs.
+
+    Attributes:
+        displaced: (content, file) of the contents of these files, and the file that each gets.
+    """
+
+    first: int
+    last: int
+    step: int
+    displaced: list[tuple[int, int]]
+
+
+class _Runs:
+    """The runs of a matching.
+
+    Args:
+        evidence: float32 (contents, files), likelihood ratio of each pair.
+        assigned: int64 (contents,), file of each content, NOTHING for none.
+        contiguous: bool (contents - 1,), each content with the next one.
+    """
+
+    def __init__(self, evidence: Float32s, assigned: Int64s, contiguous: Bools) -> None:
+        self._evidence = evidence
+        self._file: list[int] = assigned.tolist()
+        rows = np.flatnonzero(assigned != NOTHING)
+        self._owner = dict(zip(assigned[rows].tolist(), rows.tolist(), strict=True))
+        follows = contiguous & (assigned[:-1] != NOTHING) & (np.diff(assigned) == 1)
+        self._follows: list[bool] = [False, *follows.tolist(), False]  # the content before
+        self._stretch: list[int] = np.cumsum(np.append(False, ~contiguous)).tolist()
+        run = np.cumsum(np.append(True, ~follows))
+        first, last = np.flatnonzero(starts_group(run)), np.flatnonzero(ends_group(run))
+        there = assigned[first] != NOTHING
+        self._runs = list(zip(first[there].tolist(), last[there].tolist(), strict=True))
+
+    def shift_odds(self) -> Float64s:
+        """Odds of each content that it belongs to a later file, or makes room for such a shift."""
+        odds = np.zeros(len(self._file))
+        for start, last in self._runs:
+            for step in range(1, _MAX_SHIFT + 1):
+                for shift, weight in self._shifts(start, last, step):
+                    odds[shift.first : shift.last + 1] += weight
+                    odds[[content for content, _ in shift.displaced]] += weight
+        return odds
+
+    def _shifts(self, start: int, last: int, step: int) -> Iterator[tuple[_Shift, float]]:
+        """Shifts of the end of a run, with their odds, as long as these are not negligible."""
+        beyond, own = self._file[last] + 1, 0.0
+        if beyond + step > self._evidence.shape[1]:
+            return
+        for first in range(last, start - 1, -1):
+            own += self._gain(first, self._file[first] + step)
+            if own < _NEGLIGIBLE:
+                return
+            taken = max(beyond, self._file[first] + step)
+            displaced = [
+                (self._owner[taken + at], self._file[first] + at)
+                for at in range(min(step, last - first + 1))
+                if taken + at in self._owner
+            ]
+            shift = _Shift(first, last, step, displaced)
+            odds = own + sum(self._gain(*pair) for pair in displaced)
+            odds += math.log(_P_BREAK) * self._breaks(shift, start)
+            yield shift, math.exp(min(odds, 0))
+
+    def _gain(self, content: int, file: int) -> float:
+        """Logarithm of how much likelier the file is than the one that the content has."""
+        other, own = self._evidence[content, [file, self._file[content]]].tolist()
+        return math.log(max(other, _SMALLEST) / max(own, _SMALLEST))
+
+    def _breaks(self, shift: _Shift, start: int) -> int:
+        """Number of times that the shift breaks the order of a run, or within a stretch."""
+        moved = {content for content, _ in shift.displaced}
+        breaks = shift.step if shift.first > start else 0
+        for content in moved:
+            breaks += self._follows[content] and content - 1 not in moved
+            breaks += self._follows[content + 1] and content + 1 not in moved
+        return breaks + (self._stretch[shift.last] in {self._stretch[one] for one in moved})
