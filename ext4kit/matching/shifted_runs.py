@@ -24,7 +24,7 @@ from ext4kit.matching.transitions import NOTHING, Adjacency
 _ASSIGNED = 0.5  # probability from which on a file is the likely one of a content
 _MAX_SHIFT = 8  # files
 _P_BREAK = 0.08  # share of files that lie apart from the one before or change places with it
-_NEGLIGIBLE = math.log(1e-5)  # odds below which longer shifts are not weighed
+_NEGLIGIBLE = math.log(1e-5)  # logarithm of the odds below which longer shifts are not weighed
 _SMALLEST = 1e-30  # likelihood ratio
 
 
@@ -89,13 +89,14 @@ class _Runs:
 
     def shift_odds(self) -> Float64s:
         """Odds of each content that it belongs to a later file, or makes room for such a shift."""
-        odds = np.zeros(len(self._file))
+        change, others = np.zeros(len(self._file) + 1), np.zeros(len(self._file))
         for start, last in self._runs:
             for step in range(1, _MAX_SHIFT + 1):
                 for shift, weight in self._shifts(start, last, step):
-                    odds[shift.first : shift.last + 1] += weight
-                    odds[[content for content, _ in shift.displaced]] += weight
-        return odds
+                    change[shift.first] += weight
+                    change[shift.last + 1] -= weight
+                    others[[content for content, _ in shift.displaced]] += weight
+        return np.cumsum(change)[:-1] + others
 
     def _shifts(self, start: int, last: int, step: int) -> Iterator[tuple[_Shift, float]]:
         """Shifts of the end of a run, with their odds, as long as these are not negligible."""

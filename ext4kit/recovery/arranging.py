@@ -309,7 +309,7 @@ class JointProblem:
         )
 
     def of_contents(self, held: Bools) -> Bools:
-        """Values of the contents, of those of the contents and runs in disk order."""
+        """Values of the contents, of those of contents and runs in disk order."""
         found = np.empty(len(self._order), bool)
         found[self._order] = held
         return found[: self._contents]
