@@ -29,7 +29,7 @@ class Ground(StrEnum):
 
     JOURNAL = "journal"  # the journal shows the path as of the removal
     PROVEN = "proven"  # no directory of the path can have moved since the removal
-    PRESENT_PLACE = "present place"  # path of the directory now, or at its own deletion
+    PRESENT_PLACE = "present place"  # path of the directory now, or the last one found
 
 
 @dataclass(frozen=True, slots=True)

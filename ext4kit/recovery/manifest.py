@@ -63,8 +63,8 @@ class FileIdentity(fields.PathOrNone):
         Ground | None,
         "What the path rests on: what the journal tells of the time of the removal; proven: no "
         "directory on the way can have been moved since; present place: where its directory "
-        "stands, or stood when it was removed itself, a later move cannot be excluded. Null "
-        "without a path, and for a lost file system.",
+        "stands, or the last place found of a removed one, a move of a directory cannot be "
+        "excluded. Null without a path, and for a lost file system.",
     ]
     inode: fields.Inode | None
     generation: fields.Generation | None

@@ -292,7 +292,7 @@ class RemovedName:
     """A removed entry.
 
     Attributes:
-        path: below the present path of the directory, or its path at its removal; None if
+        path: below the present path of the directory, or the last one found of a deleted one; None if
             unknown.
         name: the name.
         directory: inode number of the directory.

@@ -264,7 +264,7 @@ class FoundEntryPaths:
     def _known_place(self, row: int, instance: int) -> DirectoryPlace | None:
         """Path of an entry's directory at the deletion of the file or the time of the copy.
 
-        Without a record of that time, the present path of the directory, or that of its deletion.
+        Without a record of that time, the present path of the directory, or the last one found.
         """
         place, above = self._place_then(row, instance), self._above[row]
         if place is None and (self._linked[row] or above >= 0):

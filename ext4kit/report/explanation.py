@@ -29,8 +29,8 @@ MOST_RUNS = 32  # that are listed; the others are counted
 GROUNDS = {
     Ground.JOURNAL: "The journal records the path of the directory at the time of the deletion.",
     Ground.PROVEN: "The times of the directories in the path exclude a move since the deletion.",
-    Ground.PRESENT_PLACE: "The path is the present path of the directory, or its path when it was"
-    " deleted itself; a move since the deletion of the file is not excluded.",
+    Ground.PRESENT_PLACE: "The path is the present path of the directory, or the last one found of"
+    " a deleted directory; a move of a directory is not excluded.",
 }
 
 
