@@ -292,8 +292,8 @@ class RemovedName:
     """A removed entry.
 
     Attributes:
-        path: below the present path of the directory, or the last one found of a deleted one; None if
-            unknown.
+        path: below the present path of the directory, or the last one found of a deleted one;
+            None if unknown.
         name: the name.
         directory: inode number of the directory.
         inode: the number in the entry, None if the removal cleared it.
