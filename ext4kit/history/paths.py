@@ -13,6 +13,7 @@ from ext4kit.filesystem.directories import directories_only
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY
+from ext4kit.history.first_instances import creation_times
 from ext4kit.history.history import TID_ON_DISK, TID_PRE_FAST_COMMIT, History
 from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.names import DIRECTORY_TYPE, attribute_names, commit_times
@@ -112,17 +113,20 @@ class PathHistory:
         instances = self.names.removed.instance[named].tolist()
         in_slack = set(zip(instances, slack.directory.tolist(), slack.name, strict=True))
         times = last_ctimes(self.history)[names.instance[rows]]
+        made = creation_times(self.history)[names.instance[rows]].tolist()
         copied = commit_times(self.history, names.last_seen[rows[logged]], True)
         times[logged] = np.minimum(times[logged], copied)
         found: list[DirectoryPlace | None] = []
-        for row, path, time in zip(rows.tolist(), paths, times.tolist(), strict=True):
+        for row, path, time, since in zip(rows.tolist(), paths, times.tolist(), made, strict=True):
             place = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
             directory = int(names.directory[row])
             entry = int(names.instance[row]), directory, names.name[row]
             is_slack = bool(names.last_seen[row] == SLACK_ENTRY)
             if path is None and (not is_slack or entry in in_slack):
                 seen = TID_BEFORE_LOG if is_slack else int(names.last_seen[row])
-                above = self.directory_place(directory, time, seen)
+                above = None
+                if not self._moved_with(directory, time, since):
+                    above = self.directory_place(directory, time, seen)
                 place = above and DirectoryPlace(above.path + b"/" + names.name[row], above.ground)
             found.append(place)
         return found
@@ -150,6 +154,33 @@ class PathHistory:
             below = b"/" + self.names.table.name[row] + below
             directory = int(self.names.table.directory[row])
         return None
+
+    def _moved_with(self, directory: int, time: int, made: int) -> bool:
+        """Whether a directory may have moved in the transaction in which a file came and went.
+
+        Then the path before that transaction may be one that the file never had.
+
+        Args:
+            directory: of the file, as in `directory_path`.
+            time: of the removal of the file, ns.
+            made: of its creation, ns; 0 if unknown.
+        """
+        when = self.tid_before(time)
+        if when == TID_BEFORE_LOG or made <= 0 or self.tid_before(made) < when:
+            return False
+        passed = set[int]()
+        while directory not in passed and (above := self._parent_of(directory, when)):
+            passed.add(directory)
+            if any(self._may_follow(row, *above, when) for row in self._rows_of(directory)):
+                return True
+            directory = above[0]
+        return False
+
+    def _may_follow(self, row: int, directory: int, name: bytes, when: int) -> bool:
+        """Whether a name may have replaced that of `directory` and `name` right after a tid."""
+        names = self.names.table
+        is_other = (int(names.directory[row]), names.name[row]) != (directory, name)
+        return is_other and bool(names.valid_from[row] - 1 <= when < names.removed[row])
 
     def _deleted_directory_row(self, directory: int, when: int) -> int:
         """Row in `names.table` of a deleted directory's name as of a tid; -1 if unknown."""

@@ -153,6 +153,7 @@ class Log:
         used = np.zeros(self.ring.end, bool)
         used[: self.ring.first] = True
         used[self.headers.position] = True
+        used[self._tables.of_twins] = True
         used[self.tags.position[self.tags.valid]] = True
         return np.flatnonzero(~used)
 

@@ -14,6 +14,7 @@ from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.journal.ring import LogReader, Ring, order_of
+from ext4kit.journal.twins import older_twins
 from ext4kit.parsers.journal import (
     COMMIT,
     COMMIT_CHECKSUM_OFFSET,
@@ -30,7 +31,7 @@ from ext4kit.parsers.journal import (
     stored_checksums,
     tail_offset,
 )
-from ext4kit.problems import Problems
+from ext4kit.problems import Problems, Severity
 from ext4kit.units import widen
 
 TAGS_PER_BLOCK = 8  # tags kept at most per block of the ring: surviving laps name it 1-2 times
@@ -150,12 +151,15 @@ class Tables:
         tags: every copy that a descriptor names.
         revokes: every revoke record.
         without_magic: int64, log blocks without the magic that have the type of a header.
+        of_twins: int64, metadata blocks of transactions whose id a newer one has; they are not in
+            the tables.
     """
 
     headers: Headers
     tags: Tags
     revokes: Revokes
     without_magic: Int64s
+    of_twins: Int64s
 
 
 def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables:
@@ -169,9 +173,26 @@ def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables
     for positions, rows in reader.stream(np.arange(ring.first, ring.end)):
         _read_chunk(positions, rows, superblock, ring, found)
     headers = Headers.concat(found.headers)
-    tags = _validated(Tags.concat(found.tags), headers, ring, reader, superblock)
-    unmarked = np.concatenate(found.without_magic)
-    return Tables(headers, tags, Revokes.concat(found.revokes), unmarked)
+    of_twins = _older_twins(headers, superblock, ring, reader.problems)
+    headers = headers.take(~np.isin(headers.position, of_twins))
+    tags, revokes = Tags.concat(found.tags), Revokes.concat(found.revokes)
+    tags = tags.take(~np.isin(tags.descriptor, of_twins))
+    revokes = revokes.take(~np.isin(revokes.position, of_twins))
+    tags = _validated(tags, headers, ring, reader, superblock)
+    return Tables(headers, tags, revokes, np.concatenate(found.without_magic), of_twins)
+
+
+def _older_twins(
+    headers: Headers, superblock: JournalSuperblock, ring: Ring, problems: Problems
+) -> Int64s:
+    """Log blocks of the transactions whose id a newer one has."""
+    sound = headers.take(headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS))
+    older = older_twins(sound, superblock, ring)
+    ids = np.unique(sound.order[older])
+    if len(ids):
+        what = f"the log has older transactions with the ids of {len(ids):,} newer ones"
+        problems.add("journal", f"{what}: the order of their copies is unknown", Severity.NOTE)
+    return sound.position[older]
 
 
 def _read_chunk(

@@ -11,7 +11,9 @@ import pytest
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY
 from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.paths import PathHistory
+from ext4kit.history.transaction_starts import TransactionStarts
 
 PARENT, OTHER_PARENT = 0, 5
 
@@ -87,3 +89,36 @@ def test_a_name_that_came_to_another_block_was_not_added(
     before: tuple[int, bytes, int, int, int, int], stood: bool
 ) -> None:
     assert history_of(before, NEW)._has_stood_there(1) == stood
+
+
+ABOVE = -2  # a directory with one name
+KNOWN = (ABOVE, b"old", 8, TID_BEFORE_LOG, 19, 18)  # removed with transaction 19
+COMMITS = {at: at * 10**9 for at in range(7, 21)}
+WITHIN_19 = 18 * 10**9 + 10**8
+
+
+@pytest.mark.parametrize(
+    ("others", "made", "moved"),
+    [
+        ([(OTHER_PARENT, b"new", 19, 18, int(TID_ON_DISK), 19)], WITHIN_19, True),
+        ([(OTHER_PARENT, b"new", 19, 18, 20, SLACK_ENTRY)], WITHIN_19, True),
+        ([slack(b"new", OTHER_PARENT)], WITHIN_19, True),
+        ([slack(b"old", ABOVE)], WITHIN_19, False),  # its only name
+        ([(OTHER_PARENT, b"new", 8, TID_BEFORE_LOG, 12, 11)], WITHIN_19, False),  # before
+        ([(OTHER_PARENT, b"new", 20, 19, int(TID_ON_DISK), 20)], WITHIN_19, False),  # later
+        ([(OTHER_PARENT, b"new", 19, 18, int(TID_ON_DISK), 19)], 12 * 10**9, False),
+        ([(OTHER_PARENT, b"new", 19, 18, int(TID_ON_DISK), 19)], 0, False),
+    ],
+)
+def test_the_path_before_a_transaction_is_not_that_of_a_file_made_in_it(
+    others: list[tuple[int, bytes, int, int, int, int]], made: int, moved: bool
+) -> None:
+    """The directory may have moved in the transaction, before the file was made."""
+    paths = history_of(KNOWN, *others)
+    states: Any = SimpleNamespace(tid=np.zeros(0, np.int64))
+    history: Any = paths.history
+    history.transaction_starts = TransactionStarts(COMMITS, states)
+    history.gaps = SimpleNamespace(restarted_at=NO_RESTART)
+    known: Any = paths
+    known._parent_of = lambda instance, _: (ABOVE, b"old") if instance == 0 else None
+    assert paths._moved_with(0, WITHIN_19 + 10**8, made) == moved
