@@ -117,7 +117,8 @@ class PathHistory:
         copied = commit_times(self.history, names.last_seen[rows[logged]], True)
         times[logged] = np.minimum(times[logged], copied)
         found: list[DirectoryPlace | None] = []
-        for row, path, time, since in zip(rows.tolist(), paths, times.tolist(), made, strict=True):
+        columns = rows.tolist(), paths, times.tolist(), made, names.removed[rows].tolist()
+        for row, path, time, since, removed in zip(*columns, strict=True):
             place = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
             directory = int(names.directory[row])
             entry = int(names.instance[row]), directory, names.name[row]
@@ -125,7 +126,7 @@ class PathHistory:
             if path is None and (not is_slack or entry in in_slack):
                 seen = TID_BEFORE_LOG if is_slack else int(names.last_seen[row])
                 above = None
-                if not self._moved_with(directory, time, since):
+                if not self._moved_with(directory, time, since, removed):
                     above = self.directory_place(directory, time, seen)
                 place = above and DirectoryPlace(above.path + b"/" + names.name[row], above.ground)
             found.append(place)
@@ -155,7 +156,7 @@ class PathHistory:
             directory = int(self.names.table.directory[row])
         return None
 
-    def _moved_with(self, directory: int, time: int, made: int) -> bool:
+    def _moved_with(self, directory: int, time: int, made: int, removed: int) -> bool:
         """Whether a directory may have moved in the transaction in which a file came and went.
 
         Then the path before that transaction may be one that the file never had.
@@ -164,23 +165,25 @@ class PathHistory:
             directory: of the file, as in `directory_path`.
             time: of the removal of the file, ns.
             made: of its creation, ns; 0 if unknown.
+            removed: tid of the first copy without its name, TID_ON_DISK if there is none.
         """
         when = self.tid_before(time)
         if when == TID_BEFORE_LOG or made <= 0 or self.tid_before(made) < when:
             return False
+        until = removed if removed < TID_ON_DISK else when + 1
         passed = set[int]()
         while directory not in passed and (above := self._parent_of(directory, when)):
             passed.add(directory)
-            if any(self._may_follow(row, *above, when) for row in self._rows_of(directory)):
+            if any(self._may_follow(row, above, when, until) for row in self._rows_of(directory)):
                 return True
             directory = above[0]
         return False
 
-    def _may_follow(self, row: int, directory: int, name: bytes, when: int) -> bool:
-        """Whether a name may have replaced that of `directory` and `name` right after a tid."""
+    def _may_follow(self, row: int, name: tuple[int, bytes], when: int, until: int) -> bool:
+        """Whether a name may have replaced another one between two tids."""
         names = self.names.table
-        is_other = (int(names.directory[row]), names.name[row]) != (directory, name)
-        return is_other and bool(names.valid_from[row] - 1 <= when < names.removed[row])
+        is_other = (int(names.directory[row]), names.name[row]) != name
+        return is_other and bool(names.valid_from[row] <= until and when < names.removed[row])
 
     def _deleted_directory_row(self, directory: int, when: int) -> int:
         """Row in `names.table` of a deleted directory's name as of a tid; -1 if unknown."""

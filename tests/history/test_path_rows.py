@@ -97,6 +97,17 @@ COMMITS = {at: at * 10**9 for at in range(7, 21)}
 WITHIN_19 = 18 * 10**9 + 10**8
 
 
+def moved_with(paths: PathHistory, made: int, removed: int) -> bool:
+    """Whether the directory may have moved with a file removed in the tick of 18."""
+    states: Any = SimpleNamespace(tid=np.zeros(0, np.int64))
+    history: Any = paths.history
+    history.transaction_starts = TransactionStarts(COMMITS, states)
+    history.gaps = SimpleNamespace(restarted_at=NO_RESTART)
+    known: Any = paths
+    known._parent_of = lambda instance, _: (ABOVE, b"old") if instance == 0 else None
+    return paths._moved_with(0, WITHIN_19 + 10**8, made, removed)
+
+
 @pytest.mark.parametrize(
     ("others", "made", "moved"),
     [
@@ -114,11 +125,13 @@ def test_the_path_before_a_transaction_is_not_that_of_a_file_made_in_it(
     others: list[tuple[int, bytes, int, int, int, int]], made: int, moved: bool
 ) -> None:
     """The directory may have moved in the transaction, before the file was made."""
-    paths = history_of(KNOWN, *others)
-    states: Any = SimpleNamespace(tid=np.zeros(0, np.int64))
-    history: Any = paths.history
-    history.transaction_starts = TransactionStarts(COMMITS, states)
-    history.gaps = SimpleNamespace(restarted_at=NO_RESTART)
-    known: Any = paths
-    known._parent_of = lambda instance, _: (ABOVE, b"old") if instance == 0 else None
-    assert paths._moved_with(0, WITHIN_19 + 10**8, made) == moved
+    for removed in (19, int(TID_ON_DISK)):
+        assert moved_with(history_of(KNOWN, *others), made, removed) == moved
+
+
+def test_a_removal_in_the_tick_of_the_commit_before_it_is_of_its_own_transaction() -> None:
+    """Times of the tick of transaction 18 can be of 19, whose copies show the removal."""
+    known = (ABOVE, b"old", 8, TID_BEFORE_LOG, 20, 19)
+    paths = history_of(known, (OTHER_PARENT, b"new", 20, 19, int(TID_ON_DISK), 20))
+    assert moved_with(paths, WITHIN_19, removed=20)
+    assert not moved_with(paths, WITHIN_19, removed=19)
