@@ -34,6 +34,8 @@ def main(arguments: Sequence[str]) -> int:
         codes.append(done.returncode)
         made = len(list((FOLDER / name).glob("*.truth.json")))
         print(f"{FOLDER / name}: {made} images, {time.monotonic() - started:.0f} s", flush=True)
+        if done.returncode:
+            print(f"error: kernel {name}: not all of them, exit code {done.returncode}", flush=True)
     return max(codes, default=0)
 
 

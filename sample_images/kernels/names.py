@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -186,6 +187,8 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--page", type=Path, help="write the tables here, as Markdown")
     options = parser.parse_args()
+    if shutil.which("fls") is None:
+        parser.exit(3, "error: no fls here: apt-get install sleuthkit\n")
     parts, sums = [], []
     for folder in options.folders:
         lines = list(table(folder))
