@@ -429,7 +429,9 @@ class PathHistory:
         return start + int(best[-1])
 
     def _rows_of(self, instance: int) -> range:
-        """Rows in `names.table` of an instance's names."""
+        """Rows in `names.table` of an instance's names; none for a minus live inode number."""
+        if instance < 0:
+            return range(0)
         start = int(np.searchsorted(self.names.table.instance, instance))
         return range(start, int(self._row_ends[instance]))
 

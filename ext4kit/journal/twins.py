@@ -2,8 +2,9 @@
 
 Ids ascend from mount to mount. A tool that repairs a journal can set them back (e2fsck/journal.c,
 `e2fsck_journal_reset_super`). Until the log has gone round, it then has two transactions with one
-id. A copy must not be taken for one of the newer transaction, nor must a commit of the older one
-count for the newer one.
+id. A copy of the older one must not be taken for one of the newer one, nor its commit for that of
+the newer one. Without block checksums only two whole transactions are told apart: a block with
+another id may be damage.
 """
 
 from __future__ import annotations
@@ -34,29 +35,37 @@ def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> 
         superblock: the journal superblock.
         ring: the log's ring.
     """
-    older = np.zeros(len(headers), bool)
     if not len(headers):
-        return older
+        return np.zeros(0, bool)
     part = _transactions(headers, ring)
     count, is_commit = int(part.max()) + 1, headers.kind == BlockType.COMMIT
-    time = np.full(count, NO_COMMIT)
-    time[part[is_commit]] = headers.commit_seconds[is_commit].astype(np.int64)
-    is_whole = np.zeros(count, bool)
-    is_whole[part[headers.kind == BlockType.DESCRIPTOR]] = True
-    is_whole &= time != NO_COMMIT
+    seconds, fraction = np.full(count, NO_COMMIT), np.zeros(count, np.int64)
+    seconds[part[is_commit]] = headers.commit_seconds[is_commit].astype(np.int64)
+    fraction[part[is_commit]] = headers.commit_nanoseconds[is_commit]
+    is_ended, has_copies = seconds != NO_COMMIT, np.zeros(count, bool)
+    has_copies[part[headers.kind == BlockType.DESCRIPTOR]] = True
+    is_certain = (is_ended & has_copies) | superblock.features.has_block_checksums
     first = np.unique(part, return_index=True)[1]
-    ids, commits = headers.order[first], np.cumsum(is_commit) - is_commit
+    ids, commits = headers.order[first], np.cumsum(is_commit) - is_commit  # before each block
+    last = np.zeros(count, np.int64)
+    np.maximum.at(last, part, np.arange(len(headers)))
+    # Behind a part without a commit block lies an older lap, unless the rest of it was overwritten
+    # by a newer one, or is damaged.
+    is_apart = is_ended | (headers.order[(last + 1) % len(headers)] < ids)
     distance = (headers.position[first] - superblock.start) % (ring.end - ring.first)
     ahead = (superblock.start != 0) & (ids >= superblock.sequence)  # a recovery reads it
-    rank = np.lexsort((first, -np.where(ahead, 0, time), np.where(ahead, distance, 0), ids))
+    later_first = [-np.where(ahead, 0, column) for column in (fraction, seconds)]
+    rank = np.lexsort((first, *later_first, np.where(ahead, distance, 0), ids))
+    known = (is_apart & is_certain).tolist()
+    begins, before = first.tolist(), commits[first].tolist()
     newest: dict[int, int] = {}
-    for one in rank.tolist():
-        other = newest.setdefault(int(ids[one]), one)
-        low, high = sorted((first[one], first[other]))
-        if commits[high] > commits[low]:  # else damage lies between two parts of one
-            certain = superblock.features.has_block_checksums
-            older[part == one] = certain or bool(is_whole[one] and is_whole[other])
-    return older
+    older = np.zeros(count, bool)
+    for one, tid in zip(rank.tolist(), ids[rank].tolist(), strict=True):
+        other = newest.setdefault(tid, one)
+        low, high = sorted((one, other), key=begins.__getitem__)
+        # without a commit between them, damage lies between two parts of one
+        older[one] = known[one] and known[other] and before[high] > before[low]
+    return older[part]
 
 
 def _transactions(headers: Headers, ring: Ring) -> Int64s:

@@ -24,7 +24,7 @@ GOES_ON = (6, 4)  # the first kernel whose journal goes on at the next mount
 PARTS = 2  # kernels side by side; each has one processor
 # Processes of a part, one after another. Each page that a guest's process uses can be a mapping of
 # the host, which allows a process 65,530 of them (vm.max_map_count): 256 MiB where none adjoin.
-SHARES = 12
+SHARES = 24
 MEMORY = "3G"
 _NO_TESTS = 5  # pytest's exit code where it was given none
 

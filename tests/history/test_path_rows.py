@@ -104,7 +104,8 @@ def moved_with(paths: PathHistory, made: int, removed: int) -> bool:
     history.transaction_starts = TransactionStarts(COMMITS, states)
     history.gaps = SimpleNamespace(restarted_at=NO_RESTART)
     known: Any = paths
-    known._parent_of = lambda instance, _: (ABOVE, b"old") if instance == 0 else None
+    above = {0: (ABOVE, b"old"), ABOVE: (-5, b"live"), -5: None}
+    known._parent_of = lambda instance, _: above[instance]
     return paths._moved_with(0, WITHIN_19 + 10**8, made, removed)
 
 

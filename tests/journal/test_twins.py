@@ -113,3 +113,43 @@ def test_without_checksums_a_commit_alone_with_another_id_is_damage() -> None:
     writer.descriptor(5, [(41, b"b")])
     place = writer.commit(4, LATER + 1)
     assert place in writer.log(6).headers.position.tolist()
+
+
+def gone_round(checksums: bool) -> LogWriter:
+    """Transactions 3 to 6; 7 begins at 13 and goes round: descriptors at 1 and 3, commit at 5."""
+    writer = LogWriter(17, checksums=checksums)
+    for sequence in range(3, 7):
+        writer.transaction(sequence, (40 + sequence, b"x"))
+    writer.descriptor(7, [(50, b"a"), (51, b"b"), (55, b"c")])
+    writer.descriptor(7, [(52, b"d")])
+    writer.descriptor(7, [(53, b"e")])
+    writer.commit(7)
+    assert writer.head == 6
+    return writer
+
+
+@BOTH
+def test_a_restart_that_overwrote_the_middle_of_one_does_not_part_it(checksums: bool) -> None:
+    """Kernels before 6.4 begin at the first block at each mount."""
+    writer = gone_round(checksums)
+    writer.head = 1
+    writer.revoke(8, [99])
+    writer.commit(8)
+    blocks = {block for block, _ in copies_of(writer, 9)[7]}
+    assert {50, 51, 55, 53} == blocks
+
+
+def test_a_damaged_block_where_one_goes_round_does_not_part_it() -> None:
+    """A recovery refuses the damage; it must not read on as if the rest were of another lap."""
+    writer = gone_round(checksums=True)
+    writer.rows[LOG_START + 1, 20] ^= 1
+    walk = writer.log(6, start=10).walk
+    assert walk.refusal == "bad checksum of the descriptor at log block 1"
+
+
+def test_of_two_commits_in_one_second_the_later_one_counts() -> None:
+    writer = LogWriter(32, checksums=False)
+    for data, fraction in ((b"old", 5), (b"new", 9)):
+        written(writer, 4, 40, data, LATER)
+        writer.rows[LOG_START + writer.head - 1, 59] = fraction
+    assert copies_of(writer, 6) == {4: [(40, "new")]}
