@@ -174,10 +174,11 @@ def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables
         _read_chunk(positions, rows, superblock, ring, found)
     headers = Headers.concat(found.headers)
     of_twins = _older_twins(headers, superblock, ring, reader.problems)
-    headers = headers.take(~np.isin(headers.position, of_twins))
     tags, revokes = Tags.concat(found.tags), Revokes.concat(found.revokes)
-    tags = tags.take(~np.isin(tags.descriptor, of_twins))
-    revokes = revokes.take(~np.isin(revokes.position, of_twins))
+    if len(of_twins):
+        headers = headers.take(~np.isin(headers.position, of_twins))
+        tags = tags.take(~np.isin(tags.descriptor, of_twins))
+        revokes = revokes.take(~np.isin(revokes.position, of_twins))
     tags = _validated(tags, headers, ring, reader, superblock)
     return Tables(headers, tags, revokes, np.concatenate(found.without_magic), of_twins)
 
