@@ -35,9 +35,15 @@ def listing(ext4kit: Cli, image: Path, *options: str) -> Listing:
 
 
 def touched(records: Listing) -> dict[str, dict[int, dict[str, Any]]]:
-    """Content -> block -> the newest record that has the block."""
+    """Content -> block -> the newest record that has the block.
+
+    A block that was revoked since is free, or has data of another file that are not in the log.
+    """
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for record in records:
+        for block in record["revoked"]:
+            for parts in found.values():
+                parts.pop(block, None)
         for part in record["touched"]:
             for block in part["blocks"]:
                 for others in found.values():
