@@ -297,7 +297,7 @@ def _run(work: Path, options: argparse.Namespace) -> None:
     tools = [tool for tool in present() if not options.only or tool.name in options.only]
     rows = []
     for name in options.names:
-        sample = Built(work / f"{name}.img", work / f"{name}.truth.json")
+        sample = Built.of(name, work)
         if not sample.truth.exists():
             sample = build(name, work, options.small)
         rows.append(compare(sample, tools, work))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sample_images.kernels import HOST, kernels_here
 from sample_images.recipes.making import RECIPES
+from sample_images.recipes.truth import TRUTH
 
 FOLDER = Path("build/images")
 NEEDS_NETWORK = {"debian"}
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         kernel = ["-m", "sample_images.kernels", name, "--"]
         done = subprocess.run([sys.executable, *kernel, sys.executable, *recipes], check=False)
         codes.append(done.returncode)
-        made = len(list((FOLDER / name).glob("*.truth.json")))
+        made = len(list((FOLDER / name).glob(f"*{TRUTH}")))
         print(f"{FOLDER / name}: {made} images, {time.monotonic() - started:.0f} s", flush=True)
         if done.returncode:
             print(f"error: kernel {name}: not all of them, exit code {done.returncode}", flush=True)

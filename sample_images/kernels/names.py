@@ -23,12 +23,11 @@ import ext4kit
 from ext4kit.history.places import Ground
 from ext4kit.recovery import DeletedFiles, find_deleted
 from ext4kit.recovery.search_sources import SearchSource
-from sample_images.recipes.truth import FileTruth, Truth, load
+from sample_images.recipes.truth import TRUTH, FileTruth, Truth, load
 
 Pair = tuple[bytes, int]  # path, inode number
 _LISTED = re.compile(rb"^(\S+) \* ([1-9]\d*)(?:\(realloc\))?:\t(.*)$", re.MULTILINE)
 _ORPHANS = b"$OrphanFiles/"
-_TRUTH = ".truth.json"
 ALL = "all"
 ENTRY_WORDS, ENTRY_HEAD, NAME_LENGTH_AT = 66, 8, 6  # of a directory entry, of 264 bytes at most
 
@@ -168,7 +167,7 @@ def table(folder: Path) -> Iterator[str]:
     """The lines of the table of one folder, the sum at its end."""
     total = Names()
     yield from _headings("recipe")
-    for path in sorted(folder.glob(f"*{_TRUTH}")):
+    for path in sorted(folder.glob(f"*{TRUTH}")):
         truth = load(path)
         one = names_of(path.with_name(f"{truth.recipe}.img"), truth)
         total.add(one)

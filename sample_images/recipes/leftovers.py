@@ -7,7 +7,6 @@ in the log.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_images.recipes.ondisk import Disk
-from sample_images.recipes.score import Output, read_outputs
+from sample_images.recipes.score import Output, read_outputs, read_records
 from sample_images.recipes.truth import FileTruth, Truth
 
 AT_ONCE = 2048  # blocks
@@ -238,8 +237,7 @@ def _blocks_of(path: Path, size: int) -> Iterator[bytes]:
 def _claimed_twice(out: Path) -> int:
     """How many blocks stand in the `extents` of more than one written record."""
     runs: list[tuple[int, int]] = []
-    for line in (out / "manifest.jsonl").read_text().splitlines():
-        record = json.loads(line)
+    for record in read_records(out):
         if record.get("output") and not record.get("superseded"):
             runs += _claimed(record)
     overlap = end = 0

@@ -53,7 +53,7 @@ def make(recipe: Recipe, directory: Path, small: bool = False) -> Built:
     """As `build`, for a recipe that is not among the `RECIPES`."""
     name = recipe.name
     directory.mkdir(parents=True, exist_ok=True)
-    built = Built(directory / f"{name}.img", directory / f"{name}.truth.json")
+    built = Built.of(name, directory)
     with tempfile.TemporaryDirectory(dir=directory, prefix=f".{name}-") as scratch:
         backing = Path(scratch) / "backing.img"
         size = recipe.small_size if small and recipe.small_size else recipe.size

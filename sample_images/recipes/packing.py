@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sample_images.kernels import HOST
 from sample_images.recipes import machine
-from sample_images.recipes.truth import Built
+from sample_images.recipes.truth import TRUTH, Built
 
 PACKED = Path(__file__).resolve().parent.parent / "packed"
 CHUNK = 1 << 20
@@ -43,7 +43,7 @@ def unpack(name: str, directory: Path) -> Built:
     if name not in packed_names():
         raise KeyError(name)
     directory.mkdir(parents=True, exist_ok=True)
-    built = Built(directory / f"{name}.img", directory / f"{name}.truth.json")
+    built = Built.of(name, directory)
     with lzma.open(PACKED / f"{name}.img.xz") as packed, built.image.open("wb") as image:
         while chunk := packed.read(CHUNK):
             if any(chunk):
@@ -57,8 +57,8 @@ def unpack(name: str, directory: Path) -> Built:
 
 def unpack_truth(name: str, directory: Path) -> Path:
     """Unpack what the recipe knows of a sample."""
-    target = directory / f"{name}.truth.json"
-    target.write_bytes(lzma.decompress((PACKED / f"{name}.truth.json.xz").read_bytes()))
+    target = Built.of(name, directory).truth
+    target.write_bytes(lzma.decompress((PACKED / f"{target.name}.xz").read_bytes()))
     return target
 
 
@@ -91,7 +91,7 @@ def pack(name: str, directory: Path) -> Path:
     python = (sys.executable, "-m")
     machine.run(*python, "sample_images.kernels", kernel, "--", *python, *command)
     PACKED.mkdir(exist_ok=True)
-    for end in (".img", ".truth.json"):
+    for end in (".img", TRUTH):
         packed = lzma.compress((directory / (recipe + end)).read_bytes(), preset=_PRESET)
         (PACKED / f"{name}{end}.xz").write_bytes(packed)
     return PACKED / f"{name}.img.xz"

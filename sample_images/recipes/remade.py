@@ -179,7 +179,7 @@ def build_remade(name: str, directory: Path) -> Built:
     """
     recipe = REMADE[name]
     directory.mkdir(parents=True, exist_ok=True)
-    built = Built(directory / f"{name}.img", directory / f"{name}.truth.json")
+    built = Built.of(name, directory)
     with tempfile.TemporaryDirectory(dir=directory, prefix=f".{name}-") as scratch:
         backing = Path(scratch) / "backing.img"
         machine.make_file_system(backing, recipe.size, recipe.old)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,8 +108,13 @@ HEADER = f"{'recipe':<22}" + "".join(f"{column:>12}" for column in COLUMNS)
 
 def read_outputs(folder: Path) -> list[Output]:
     """The manifest of an output folder, each written file hashed anew."""
-    lines = (folder / "manifest.jsonl").read_text().splitlines()
-    return [_output(folder, json.loads(line)) for line in lines if line.strip()]
+    return [_output(folder, record) for record in read_records(folder)]
+
+
+def read_records(folder: Path) -> Iterator[dict[str, Any]]:
+    """The records of an output folder's manifest, one after the other."""
+    with (folder / "manifest.jsonl").open() as lines:
+        yield from map(json.loads, lines)
 
 
 def _output(folder: Path, record: dict[str, Any]) -> Output:

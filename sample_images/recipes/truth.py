@@ -7,11 +7,14 @@ import json
 import lzma
 import platform
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TextIO, cast
 
 from sample_images.recipes.ondisk import Extent
+
+TRUTH = ".truth.json"  # how the name of such a file ends
 
 
 def running_kernel() -> tuple[int, int]:
@@ -26,6 +29,11 @@ class Built:
 
     image: Path
     truth: Path
+
+    @classmethod
+    def of(cls, name: str, folder: Path) -> Built:
+        """Where they lie in a folder."""
+        return cls(folder / f"{name}.img", folder / f"{name}{TRUTH}")
 
 
 @dataclass(slots=True)
@@ -119,33 +127,43 @@ class Truth:
     kernel: tuple[int, int] = field(default_factory=running_kernel)
 
     def save(self, path: Path) -> None:
-        """Write as JSON, packed when the name ends in .xz."""
-        data = {
-            "recipe": self.recipe,
-            "kernel": self.kernel,
-            "files": [_as_json(asdict(one)) for one in self.files],
-            "live": [_as_json(asdict(one)) for one in self.live],
-        }
-        text = json.dumps(data, indent=1, ensure_ascii=False).encode()
-        path.write_bytes(lzma.compress(text) if path.suffix == ".xz" else text)
+        """Write as JSON, a record a line; packed when the name ends in .xz.
+
+        Neither this nor `load` has more than one record in several forms at a time.
+        """
+        with _opened(path, "wt") as file:
+            file.write(f'{{"recipe": {json.dumps(self.recipe)}, "kernel": {list(self.kernel)}')
+            lists: dict[str, Sequence[FileTruth | LiveFile]]
+            lists = {"files": self.files, "live": self.live}
+            for key, records in lists.items():
+                file.write(f',\n"{key}": [')
+                for number, one in enumerate(records):
+                    file.write(",\n" if number else "\n")
+                    file.write(json.dumps(_as_json(asdict(one))))
+                file.write("]")
+            file.write("}\n")
 
 
 def load(path: Path) -> Truth:
     """Read what `Truth.save` wrote."""
-    raw = path.read_bytes()
-    data = json.loads(lzma.decompress(raw) if path.suffix == ".xz" else raw)
-    return Truth(
-        data["recipe"],
-        [_file_from(record) for record in data["files"]],
-        [LiveFile(**_with_path(record)) for record in data["live"]],
-        tuple(data["kernel"]),
-    )
+    with _opened(path, "rt") as file:
+        truth: Truth = json.load(file, object_hook=_from_json)
+    return truth
 
 
-def _file_from(record: dict[str, Any]) -> FileTruth:
-    values = _with_path(record)
-    values["blocks"] = [(a, b, c, bool(d)) for a, b, c, d in values["blocks"]]
-    return FileTruth(**values)
+def _opened(path: Path, mode: Literal["rt", "wt"]) -> TextIO:
+    packed = path.suffix == ".xz"
+    return cast(TextIO, lzma.open(path, mode) if packed else path.open(mode))
+
+
+def _from_json(values: dict[str, Any]) -> Truth | FileTruth | LiveFile:
+    """One object of the file, those inside it made already."""
+    if "files" in values:
+        return Truth(**{**values, "kernel": tuple(values["kernel"])})
+    if "blocks" not in values:
+        return LiveFile(**_with_path(values))
+    blocks = [(a, b, c, bool(d)) for a, b, c, d in values["blocks"]]
+    return FileTruth(**{**_with_path(values), "blocks": blocks})
 
 
 def path_of(record: dict[str, Any]) -> bytes | None:
