@@ -35,10 +35,20 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 def in_part(items: Iterable[pytest.Item], part: str) -> list[pytest.Item]:
     """The items of a part, "2/3" for the second of three; a group stays whole."""
+    return [item for item in items if _is_in_part(group(item.nodeid), part)]
+
+
+def is_elsewhere(module: str, part: str) -> bool:
+    """Whether all items of a module are in other parts, so that it need not be imported."""
+    return module not in BY_PARAMETER and not _is_in_part(module, part)
+
+
+def _is_in_part(one: str, part: str) -> bool:
+    """Whether a group is in a part."""
     number, parts = map(int, part.split("/"))
     if not 1 <= number <= parts:
         raise pytest.UsageError(f"--part {part}: the first number is from 1 to the second")
-    return [item for item in items if zlib.crc32(group(item.nodeid).encode()) % parts == number - 1]
+    return zlib.crc32(one.encode()) % parts == number - 1
 
 
 def left_for_later(items: Iterable[pytest.Item], seed: int, mark: str) -> list[pytest.Item]:

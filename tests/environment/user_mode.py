@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,8 +25,9 @@ GOES_ON = (6, 4)  # the first kernel whose journal goes on at the next mount
 PARTS = 2  # kernels side by side; each has one processor
 # Processes of a part, one after another. Each page that a guest's process uses can be a mapping of
 # the host, which allows a process 65,530 of them (vm.max_map_count): 256 MiB where none adjoin.
-SHARES = 24
+SHARES = 48
 MEMORY = "3G"
+_LIMIT = "vm.max_map_count, see tests/environment/user_mode.py"
 _NO_TESTS = 5  # pytest's exit code where it was given none
 
 
@@ -89,11 +91,15 @@ def main(number: int, arguments: Sequence[str]) -> int:
     """Run a part of the tests inside a kernel, share by share; the worst exit code."""
     pytest = ["-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *arguments, "-m", "kernel"]
     parts, codes = PARTS * SHARES, []
-    with tempfile.TemporaryDirectory(prefix="ext4kit-images-") as images:
-        environment = {IMAGES: images, **os.environ}
-        for part in range(number, parts + 1, PARTS):
-            command = [sys.executable, *pytest, "--part", f"{part}/{parts}"]
-            codes.append(subprocess.run(command, env=environment, check=False).returncode)
+    images = tempfile.mkdtemp(prefix="ext4kit-images-")  # on the kernel's disk, and goes with it
+    environment = {IMAGES: images, **os.environ}
+    for part in range(number, parts + 1, PARTS):
+        command = [sys.executable, *pytest, "--part", f"{part}/{parts}"]
+        code = subprocess.run(command, env=environment, check=False).returncode
+        if code < 0:
+            print(f"tests: --part {part}/{parts} was ended by {signal.Signals(-code).name}")
+            print(f"tests: SIGSEGV may mean too few mappings of the host: {_LIMIT}", flush=True)
+        codes.append(code)
     return _worst(codes)
 
 
