@@ -127,10 +127,7 @@ class Truth:
     kernel: tuple[int, int] = field(default_factory=running_kernel)
 
     def save(self, path: Path) -> None:
-        """Write as JSON, a record a line; packed when the name ends in .xz.
-
-        Neither this nor `load` has more than one record in several forms at a time.
-        """
+        """Write as JSON, a record a line and at a time; packed when the name ends in .xz."""
         with _opened(path, "wt") as file:
             file.write(f'{{"recipe": {json.dumps(self.recipe)}, "kernel": {list(self.kernel)}')
             lists: dict[str, Sequence[FileTruth | LiveFile]]
