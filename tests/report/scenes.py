@@ -14,6 +14,12 @@ from sample_images.recipes import machine
 OPTIONS = ("-t", "ext4", "-J", "size=4")
 SIZE = 48 << 20
 PACKAGED = 1_600_000_000
+HISTORY, KEYS = "root/.bash_history", "root/.ssh/authorized_keys"  # in an image, of its root
+
+
+def shown(path: str) -> bytes:
+    """A path in an image as the program gives it."""
+    return b"/" + path.encode()
 
 
 def acting(image: Path) -> AbstractContextManager[Path]:
@@ -52,7 +58,7 @@ def live_plainly(root: Path) -> None:
     for name in ("root/.ssh", "tmp/.ICE-unix", "tmp/.X11-unix", "dev/shm", "var/tmp", "proc"):
         (root / name).mkdir(parents=True)
     packaged(root / "etc/cron.d/e2scrub_all.dpkg-new")
-    put(root / "root/.bash_history")
+    put(root / HISTORY)
     put(root / "var/www/html/index.php")
     put(root / "var/www/html/uploads/photo.jpg")
     for name in ("auth.log", "syslog", "nginx/access.log", "wtmp"):
@@ -67,7 +73,7 @@ def live_plainly(root: Path) -> None:
     (root / "tmp/draft.txt").unlink()
     (root / "usr/bin/vim").unlink()
     (root / "etc/cron.d/e2scrub_all.dpkg-new").unlink()
-    with (root / "root/.bash_history").open("ab") as history:
+    with (root / HISTORY).open("ab") as history:
         history.write(b"ls\n")
     put(root / "var/www/html/new.html")
     machine.sync(root)
@@ -108,20 +114,20 @@ def _log_cut(root: Path) -> None:
 
 
 def _history(root: Path) -> None:
-    (root / "root/.bash_history").unlink()
+    (root / HISTORY).unlink()
 
 
 def _history_cut(root: Path) -> None:
-    machine.truncate(root / "root/.bash_history", 0)
+    machine.truncate(root / HISTORY, 0)
 
 
 def _history_linked(root: Path) -> None:
-    (root / "root/.bash_history").unlink()
-    (root / "root/.bash_history").symlink_to("/dev/null")
+    (root / HISTORY).unlink()
+    (root / HISTORY).symlink_to("/dev/null")
 
 
 def _key(root: Path) -> None:
-    put(root / "root/.ssh/authorized_keys", b"ssh-ed25519 AAAA\n")
+    put(root / KEYS, b"ssh-ed25519 AAAA\n")
 
 
 def _service_key(root: Path) -> None:
@@ -182,10 +188,10 @@ ACTS: dict[str, tuple[Callable[[Path], None], bytes]] = {
     "login-records": (_wtmp, b"/var/log/wtmp"),
     "log-swapped": (_log_edited, b"/var/log/auth.log"),
     "log-emptied": (_log_cut, b"/var/log/nginx/access.log"),
-    "history-removed": (_history, b"/root/.bash_history"),
-    "history-emptied": (_history_cut, b"/root/.bash_history"),
-    "history-linked": (_history_linked, b"/root/.bash_history"),
-    "ssh-keys": (_key, b"/root/.ssh/authorized_keys"),
+    "history-removed": (_history, shown(HISTORY)),
+    "history-emptied": (_history_cut, shown(HISTORY)),
+    "history-linked": (_history_linked, shown(HISTORY)),
+    "ssh-keys": (_key, shown(KEYS)),
     "ssh-odd-home": (_service_key, b"/var/www/.ssh/authorized_keys"),
     "start-up": (_job, b"/etc/cron.d/sysstat-collect"),
     "temp-program": (_temp_program, b"/var/tmp/tool"),

@@ -15,7 +15,7 @@ from ext4kit.triage import RULES, Triage, TriageOptions, triage
 from ext4kit.triage.suspicions.search import _RuleMatcher
 from sample_images.intrusion import unpack
 from sample_images.recipes import machine
-from tests.report.scenes import ACTS, GROUPS, acting, broken_into, fresh, plain, put
+from tests.report.scenes import ACTS, GROUPS, HISTORY, acting, broken_into, fresh, plain, put, shown
 from tests.writing_kernel import IN_USER_MODE
 
 QUICK = TriageOptions(sources=JOURNAL_ONLY, verify=False)
@@ -134,7 +134,7 @@ def test_the_story_of_the_sample_is_told(tmp_path: Path) -> None:
     summary = summary_of(unpack(tmp_path))
     seen = found(summary)
     assert seen["setuid-gained"] == {b"/usr/local/bin/.systemd-helper"}
-    assert seen["history-removed"] == {b"/root/.bash_history"}
+    assert seen["history-removed"] == {shown(HISTORY)}
     assert seen["log-swapped"] == {b"/var/log/auth.log"}
     assert seen["start-up"] == {b"/etc/cron.d/sysstat-collect"}
     assert seen["running-deleted"] == {b"/dev/shm/.x/agent"}
