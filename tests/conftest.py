@@ -7,14 +7,15 @@ import os
 import random
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from sample_images import Built, unpack
+from sample_images import Built, build, unpack
 from sample_images.recipes import machine
 from tests.environment import ROOT, choosing, everything, failures, left_out, sharing, widen_path
 from tests.environment.kernel import missing_for_kernel
@@ -182,17 +183,15 @@ def built() -> Images:
             pytest.skip("needs a network")
         if name in TOO_LARGE and machine.owns_clock():
             pytest.skip("needs root: it is too large for a user-mode kernel")
-        return sharing.built_once(f"recipe-{name}", lambda folder: _build(name, folder))
+        return sharing.built_once(f"recipe-{name}", lambda folder: _apart(name, folder))
 
     return give
 
 
-def _build(name: str, folder: Path) -> Built:
-    """Make an image in a process of its own, whose memory is given back."""
-    command = [sys.executable, "-m", "sample_images.recipes", "build", "-o", str(folder), name]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return Built.of(name, folder)
+def _apart(name: str, folder: Path) -> Built:
+    """Make an image in a process of its own, whose memory is given back; what it raises, too."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(build, name, folder).result()
 
 
 @pytest.fixture(scope="session")

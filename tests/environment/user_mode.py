@@ -27,7 +27,6 @@ PARTS = 2  # kernels side by side; each has one processor
 # the host, which allows a process 65,530 of them (vm.max_map_count): 256 MiB where none adjoin.
 SHARES = 48
 MEMORY = "3G"
-_LIMIT = "vm.max_map_count, see tests/environment/user_mode.py"
 _NO_TESTS = 5  # pytest's exit code where it was given none
 
 
@@ -98,7 +97,9 @@ def main(number: int, arguments: Sequence[str]) -> int:
         code = subprocess.run(command, env=environment, check=False).returncode
         if code < 0:
             print(f"tests: --part {part}/{parts} was ended by {signal.Signals(-code).name}")
-            print(f"tests: SIGSEGV may mean too few mappings of the host: {_LIMIT}", flush=True)
+            print(
+                "tests: SIGSEGV may mean too few mappings of the host, vm.max_map_count", flush=True
+            )
         codes.append(code)
     return _worst(codes)
 
