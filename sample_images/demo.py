@@ -6,13 +6,13 @@ SHA-256 sums that the recipe recorded before it deleted them.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from sample_images.recipes.packing import ACQUIRED, acquired, unpack_truth
+from sample_images.recipes.score import read_records
 from sample_images.recipes.truth import Truth, load, path_of
 
 
@@ -23,9 +23,7 @@ def _run(*arguments: str) -> None:
 
 def _wrong(truth: Truth, out: Path) -> list[bytes]:
     """Paths that the recipe says can be had and that did not come back as they were."""
-    lines = (out / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    back = {(path_of(record), record["sha256"]) for record in records}
+    back = {(path_of(record), record["sha256"]) for record in read_records(out)}
     wanted = [file for file in truth.files if file.could_be_had]
     print(f"\n{len(wanted)} files could be had by the recipe's own record.")
     return [file.path for file in wanted if (file.path, file.sha256) not in back]

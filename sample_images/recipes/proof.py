@@ -23,6 +23,7 @@ from typing import Any
 
 from sample_images.recipes.machine import MachineError, missing_for_kernel
 from sample_images.recipes.making import RECIPES, build
+from sample_images.recipes.score import read_records
 
 CHECKER = Path(__file__).parents[2] / "tools/ext4check.py"
 GRADES = ("intact", "consistent", "partial", "overwritten", "carved")
@@ -158,12 +159,10 @@ def prove(proof: Proof, name: str, folder: Path, changes: int, rng: random.Rando
         build(name, folder)
     if not out.exists():
         _ext4kit("recover", image, "-o", out, "-q")
-    lines = (out / "manifest.jsonl").read_bytes().split(b"\n")
-    records = [json.loads(line) for line in lines if line]
     checker = load_checker()
     fs = checker.FileSystem(image, 0)
     pool = []
-    for number, record in enumerate(records, 1):
+    for number, record in enumerate(read_records(out), 1):
         check, grade = checker.Check(fs, record, out), record["grade"]
         verdict = "refuted" if check.failed else "undecided" if check.unknown else "confirmed"
         proof.verdicts[name, grade, verdict] += 1

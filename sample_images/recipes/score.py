@@ -113,7 +113,7 @@ def read_outputs(folder: Path) -> list[Output]:
 
 def read_records(folder: Path) -> Iterator[dict[str, Any]]:
     """The records of an output folder's manifest, one after the other."""
-    with (folder / "manifest.jsonl").open() as lines:
+    with (folder / "manifest.jsonl").open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
 

@@ -149,8 +149,8 @@ def load(path: Path) -> Truth:
 
 
 def _opened(path: Path, mode: Literal["rt", "wt"]) -> TextIO:
-    packed = path.suffix == ".xz"
-    return cast(TextIO, lzma.open(path, mode) if packed else path.open(mode))
+    opened = lzma.open if path.suffix == ".xz" else open
+    return cast(TextIO, opened(path, mode, encoding="utf-8"))
 
 
 def _from_json(values: dict[str, Any]) -> Truth | FileTruth | LiveFile:

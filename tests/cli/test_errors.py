@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from sample_images.recipes.score import read_records
 from tests.cli.conftest import ROOT, Run
 from tests.environment import is_root, missing
 from tests.partition_tables import write_table
@@ -344,7 +345,7 @@ def test_a_freed_inode_is_said_to_be_free(run: Run, deleted: Path, tmp_path: Pat
     check(done, 1, f"inode {number}: The inode is free: `recover --inode {number}` recovers")
     assert not done.stdout
     check(run("extract", deleted, f"<{number}>", "-o", tmp_path / "out"), 1, "The inode is free")
-    (record,) = map(json.loads, (tmp_path / "out/manifest.jsonl").read_text().splitlines())
+    (record,) = read_records(tmp_path / "out")
     assert (record["output"], record["reasons"][0]["code"]) == (None, "inode-free")
     assert run("cat", deleted, "<8>", "--quiet").returncode == 0  # the journal's inode
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sample_images.recipes.score import read_records
 from tests.conftest import Cli, Images
 
 INODE_AT = re.compile(r"The inode was read at byte ([0-9,]+) of the image")
@@ -19,10 +20,10 @@ def test_sentences_are_numbered_and_name_bytes_of_the_image(
 ) -> None:
     sample = unpacked("rm_rf_tree")
     ext4kit("recover", sample.image, "-o", tmp_path / "out", "-q")
-    lines = (tmp_path / "out/manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
     row, record = next(
-        (row, each) for row, each in enumerate(records, 1) if each["extents"] and each["path"]
+        (row, each)
+        for row, each in enumerate(read_records(tmp_path / "out"), 1)
+        if each["extents"] and each["path"]
     )
     said = ext4kit("explain", sample.image, record["path"], "-q")
     assert said.returncode == 0, said.stderr

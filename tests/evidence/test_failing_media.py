@@ -28,6 +28,7 @@ from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.source import Source
 from sample_images import Built
 from sample_images.recipes import machine
+from sample_images.recipes.score import read_records
 from sample_images.recipes.truth import Truth, load
 from tests.conftest import Images
 from tests.environment import ROOT
@@ -236,7 +237,7 @@ def test_files_on_bad_sectors_are_partial_and_say_what_is_missing(
     code, _, said = _run(capsys, "recover", disk, "-o", out)
     assert code == 1
     assert f"{len(blocks) * PAGE:,} bytes of the image are unreadable" in said
-    records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    records = list(read_records(out))
     by_path = {_path_bytes(record).lstrip(b"/"): record for record in records if record["path"]}
     for path, inside in _hit(truth, blocks).items():
         record = by_path[path]
@@ -266,7 +267,7 @@ def test_a_block_bitmap_that_cannot_be_read_makes_files_partial_and_loses_none(
     out = tmp_path / "out"
     code, _, _ = _run(capsys, "recover", fail(sample.image, [(start, start + 1)]), "-o", out)
     assert code == 1
-    records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    records = list(read_records(out))
     by_path = {_path_bytes(record).lstrip(b"/"): record for record in records if record["path"]}
     for file in load(sample.truth).files:
         record = by_path[file.path]

@@ -30,6 +30,7 @@ from ext4kit.parsers.inode import Inode
 from ext4kit.recovery import vouch_by_recovery
 from sample_images.recipes import machine
 from sample_images.recipes.ondisk import Disk
+from sample_images.recipes.score import read_records
 from tests.conftest import Cli
 from tests.schemas.outputs import complaint
 from tests.session import JOURNAL_INODE, MIB, Node, Session, Setup, Tree, record
@@ -418,8 +419,7 @@ def test_records_of_what_is_unknown_are_as_their_schemas_say(
     assert {each["record"] for each in records if "unknown" in each} == {"entry", "inode"}
     assert [text for each in records if (text := complaint(each["record"], each))] == []
     ext4kit("extract", session.image, "/", "-o", tmp_path / "out", *options)
-    manifest = (tmp_path / "out/manifest.jsonl").read_text().splitlines()
-    extracted = [json.loads(line) for line in manifest]
+    extracted = list(read_records(tmp_path / "out"))
     assert number in {each["inode"] for each in extracted if "size" not in each}
     assert [text for each in extracted if (text := complaint("manifest", each))] == []
 
@@ -443,7 +443,7 @@ def test_cat_gives_what_was_there_or_says_that_it_is_not_certain(
     options = ("--as-of", str(transaction))
     out = tmp_path / "out"
     done = ext4kit("extract", session.image, "/", "-o", out, *options)
-    records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    records = list(read_records(out))
     files = {each["path"].encode(): each for each in records if each["type"] == "file"}
     sure = [path for path, each in files.items() if not each["problems"]]
     doubtful = [path for path, each in files.items() if each["problems"]]

@@ -20,6 +20,7 @@ from ext4kit.journal.fast_commits.scan import scan_fast_commits
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TagKind
 from sample_images.recipes import machine
+from sample_images.recipes.score import read_records
 from tests.cases import MISSING, records, unpack
 from tests.conftest import Cli
 from tests.journal.fast_commit_images import (
@@ -371,7 +372,7 @@ def test_files_that_lived_in_fast_commits_alone_are_recovered(
     assert done.returncode == 0, done.stderr
     written = {path.name: path.read_bytes() for path in (out / "files" / "new").iterdir()}
     assert written == contents
-    records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    records = list(read_records(out))
     assert {one["grade"] for one in records} == {"consistent"}
     assert {one["sources"]["inode"] for one in records} == {"fast commit"}
 

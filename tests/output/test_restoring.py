@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 import subprocess
@@ -15,6 +14,7 @@ from ext4kit.filesystem.content import Chunk
 from ext4kit.output import OutputDirectory, UnwritableError
 from ext4kit.output.restoring import ALL_PARTS, Attributes, RestoredPart, RestoredParts
 from ext4kit.problems import Problems
+from sample_images.recipes.score import read_records
 from tests.conftest import Cli
 
 EVERYTHING = ALL_PARTS | {RestoredPart.PRIVILEGES}
@@ -154,7 +154,7 @@ def test_a_hostile_tree_is_extracted_into_its_folder(
     assert contents == [CONTENT, CONTENT]  # one of them is the file `a/b`, told by its inode
     links = [path for path in out.rglob("*") if path.is_symlink()]
     assert [path.readlink() for path in links] == [outside] * bool(restore)
-    records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    records = list(read_records(out))
     (link,) = [one for one in records if one["type"] == "symlink"]
     assert link["link_target"] == str(outside)
     assert link["output"] == (str(links[0].relative_to(out)) if restore else None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 import pytest
 
 from ext4kit.opening import open_image
 from ext4kit.recovery import JOURNAL_ONLY, DeletedFile, Grade, find_deleted, vouch_by_recovery
+from sample_images.recipes.score import read_records
 from sample_images.recipes.truth import load
 from tests.conftest import Cli, Images
 
@@ -55,8 +55,7 @@ def test_extract_vouches_for_a_tree_that_was_removed(
     last = max(last_transactions(built.image))
     done = ext4kit("extract", built.image, "/", "--as-of", str(last), "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    lines = (tmp_path / "out" / "manifest.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+    records = list(read_records(tmp_path / "out"))
     assert not [record for record in records if record["reasons"]]
     removed = [one for one in records if (one["inode"], one["generation"]) in truth]
     assert len(removed) > 40

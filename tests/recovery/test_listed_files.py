@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import subprocess
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from ext4kit.recovery.names import KnownName
 from sample_images import build
 from sample_images.recipes.leftovers import Leftovers, judge_leftovers
 from sample_images.recipes.making import make
+from sample_images.recipes.score import read_records
 from sample_images.recipes.truth import Built, FileTruth, Truth, load
 from tests.conftest import Cli
 from tests.environment.sharing import built_once
@@ -54,9 +54,7 @@ class Came:
 def came_of(ext4kit: Cli, built: Built, out: Path) -> Came:
     done = ext4kit("recover", built.image, "-o", out)
     assert done.returncode in (0, 1), done.stderr
-    lines = (out / "manifest.jsonl").read_text().splitlines()
-    truth = load(built.truth)
-    records = [json.loads(line) for line in lines]
+    truth, records = load(built.truth), list(read_records(out))
     return Came(built.image, out, truth, records, judge_leftovers(built.image, truth, out))
 
 

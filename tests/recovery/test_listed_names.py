@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 from typing import Any
 
 import pytest
 
 from sample_images.recipes.documents import document
+from sample_images.recipes.score import read_records
 from tests.conftest import Cli
 
 BLOCK, FIRST, APART = 4096, 1200, 8  # bytes; the first block of contents; blocks between two
@@ -52,8 +52,7 @@ def records(ext4kit: Cli, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     done = ext4kit("recover", image, "-o", out)
     assert done.returncode == 0, done.stderr
     found = {}
-    for line in (out / "manifest.jsonl").read_text().splitlines():
-        one = json.loads(line)
+    for one in read_records(out):
         what = kinds[(one["first_block"] - FIRST) // APART]
         assert (out / one["output"]).read_bytes() == content(what)
         found[what] = one

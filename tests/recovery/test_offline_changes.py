@@ -23,6 +23,7 @@ from ext4kit.parsers.superblock import SUPERBLOCK, Superblock
 from ext4kit.unallocated.owners import SeedIndex
 from sample_images.recipes import machine
 from sample_images.recipes.machine import MachineError
+from sample_images.recipes.score import read_records
 from tests.conftest import Cli
 from tests.writing_kernel import HERE
 
@@ -186,8 +187,7 @@ def recover(ext4kit: Cli, scene: Scene, out: Path) -> tuple[list[dict[str, Any]]
     done = ext4kit("recover", scene.image, "-o", out)
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
-    lines = (out / "manifest.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines], done.stderr
+    return list(read_records(out)), done.stderr
 
 
 def judge(scene: Scene, records: list[dict[str, Any]]) -> tuple[set[str], set[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import struct
 import subprocess
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sample_images.recipes.score import read_records
 from tests.conftest import Cli, Images
 
 SAMPLES = ("rm_rf_tree", "removed_after_remount", "ext3", "orphan_file", "large_extent_leaves")
@@ -19,8 +19,7 @@ SAMPLES = ("rm_rf_tree", "removed_after_remount", "ext3", "orphan_file", "large_
 def manifest(ext4kit: Cli, image: Path, out: Path) -> list[dict[str, Any]]:
     """The records that `recover` writes of an image."""
     ext4kit("recover", image, "-o", out, "-q")
-    lines = (out / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+    return list(read_records(out))
 
 
 def exact(record: dict[str, Any], key: str) -> bytes:
@@ -70,5 +69,4 @@ def test_a_lost_file_system_names_no_places(ext4kit: Cli, unpacked: Images, tmp_
     image.write_bytes(unpacked("rm_rf_tree").image.read_bytes())
     subprocess.run(["mke2fs", "-q", "-F", "-E", "nodiscard", str(image)], check=True)
     ext4kit("recover", image, "--lost", "-o", tmp_path / "out", "-q")
-    lines = (tmp_path / "out/manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    assert {json.loads(line)["evidence"] for line in lines} == {None}
+    assert {record["evidence"] for record in read_records(tmp_path / "out")} == {None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from sample_images.recipes.machine import sync
+from sample_images.recipes.score import read_records
 from tests.conftest import Cli
 from tests.recovery.test_traps import Disk
 from tests.writing_kernel import HERE
@@ -171,8 +171,7 @@ def scene(needs_kernel: None, tmp_path_factory: pytest.TempPathFactory) -> Scene
 
 def manifest(out: Path) -> dict[str, dict[str, Any]]:
     """The records of an output folder, by what they are of."""
-    lines = (out / "manifest.jsonl").read_text().splitlines()
-    return {record["path"]: record for record in map(json.loads, lines) if record["path"]}
+    return {record["path"]: record for record in read_records(out) if record["path"]}
 
 
 Restore = Callable[..., Path]

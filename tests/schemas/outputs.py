@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from ext4kit.cli import main
 from ext4kit.cli.schemas import schema_names, schema_text
+from sample_images.recipes.score import read_records
 
 FOLDER = "OUT"  # stands for a new output folder or file in a command's arguments
 
@@ -61,8 +62,7 @@ def records_of(
     for line in text.splitlines():
         yield _with_kind(json.loads(line))
     if out.is_dir():
-        lines = (out / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
-        yield from (("manifest", json.loads(line)) for line in lines)
+        yield from (("manifest", record) for record in read_records(out))
         yield _with_kind(json.loads((out / "case.json").read_text(encoding="utf-8")))
         shutil.rmtree(out)
     elif out.exists():

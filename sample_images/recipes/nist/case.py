@@ -59,7 +59,7 @@ def make(case: Case, kind: str, directory: Path) -> Made:
     """
     name = f"nist-{case.name}-{kind}"
     directory.mkdir(parents=True, exist_ok=True)
-    image, files = directory / f"{name}.img", directory / f"{name}.truth.json"
+    built = Built.of(name, directory)
     journal = () if kind == "ext2" else ("-J", f"size={case.journal}")
     with tempfile.TemporaryDirectory(dir=directory, prefix=f".{name}-") as scratch:
         backing = Path(scratch) / "backing.img"
@@ -70,8 +70,8 @@ def make(case: Case, kind: str, directory: Path) -> Made:
             case.act(site)
             truth: CaseTruth = site.finished()
             live, folders = stage.living()
-        shutil.move(backing, image)
+        shutil.move(backing, built.image)
     objects = directory / f"{name}.objects.json"
-    Truth(name, judge(image, stage.book, live, folders), live).save(files)
+    Truth(name, judge(built.image, stage.book, live, folders), live).save(built.truth)
     truth.save(objects)
-    return Made(Built(image, files), objects)
+    return Made(built, objects)

@@ -14,6 +14,7 @@ import pytest
 
 from ext4kit.cli.main import run as run_command
 from sample_images.recipes import machine
+from sample_images.recipes.score import read_records
 from tests.conftest import Images
 from tests.environment.kernel import missing_for_kernel
 
@@ -162,8 +163,7 @@ def answers(
             if path.name in ("case.json", "manifest.jsonl"):  # times and places are in these
                 continue
             found.update(f"{path.relative_to(out)}\0".encode() + path.read_bytes())
-        lines = (out / "manifest.jsonl").read_text().splitlines()
-        manifest = "\n".join(json.dumps(_anywhere(json.loads(line))) for line in lines)
+        manifest = "\n".join(json.dumps(_anywhere(record)) for record in read_records(out))
         shutil.rmtree(out)
         return Answers(listing, verdict, manifest, found.hexdigest())
 

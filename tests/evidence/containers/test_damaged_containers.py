@@ -15,6 +15,7 @@ from ext4kit.errors import AccessError, UnsupportedError
 from ext4kit.evidence import open_evidence
 from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.source import Source
+from sample_images.recipes.score import read_records
 from tests.evidence.containers.conftest import Tool
 from tests.evidence.containers.test_disks_in_containers import CONTAINERS, MIB
 
@@ -152,8 +153,7 @@ def test_no_file_with_lost_bytes_is_intact(
         told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         out = tmp_path / sources
         assert run(["recover", str(image), "-o", str(out), "--sources", sources]) == 1
-        lines = (out / "manifest.jsonl").read_text().splitlines()
-        _none_is_intact([json.loads(line) for line in lines], lost)
+        _none_is_intact(list(read_records(out)), lost)
         if sources == "all":
             _none_is_intact(told, lost)
         not_read = json.loads((out / "case.json").read_text())["not_read"]

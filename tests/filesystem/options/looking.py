@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import shutil
 import stat
 import subprocess
@@ -18,6 +17,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.output.extraction import extract
 from ext4kit.report.listing import entry_records, list_names, long_text
 from ext4kit.verify import verify
+from sample_images.recipes.score import read_records
 from tests.filesystem.matrix_oracle import Tree, debugfs, debugfs_tree
 
 SHOWN = 4  # differences of one kind
@@ -145,8 +145,7 @@ def _extracted(fs: FileSystem, image: Path, work: Path) -> dict[int, str]:
     """Size and SHA-256 of each regular file that `extract` writes, by inode number."""
     out = work / "extracted"
     extract(fs, [b"/"], out, (image,))
-    with (out / "manifest.jsonl").open() as lines:
-        records = [json.loads(line) for line in lines]
+    records = list(read_records(out))
     shutil.rmtree(out)
     return {
         record["inode"]: f"{record['size']}-{record['sha256']}"
