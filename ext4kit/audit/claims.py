@@ -66,8 +66,7 @@ def judge_copies(log: Log, found: Survey, claimed: LogBlockClaims) -> Int64s:
     verdict = np.where(present, OK, UNCHECKED)
     believed = plausible_tags(log, found)
     verdict[overwritten & believed] = OVERWRITTEN
-    if not log.features.has_block_checksums:
-        verdict[verdict == OK] = UNCHECKED
+    verdict[(verdict == OK) & (tags.checksum_bits == 0)] = UNCHECKED
     due = believed & np.isin(tags.order, found.committed_orders)
     missing = ~overwritten & ~present & due & ~log.reader.unreadable[tags.position]
     verdict[missing] = BAD

@@ -92,7 +92,7 @@ def changed_bit(data: UInt8s | bytes, byte: int, mask: int) -> tuple[str, str]:
 
 def tell_metadata(places: FindingBuilder, found: Survey, tally: VerdictCounts) -> Int64s:
     """Report damaged descriptor, revoke and commit blocks; return the verdict on each block."""
-    fine = OK if places.log.features.has_block_checksums else UNCHECKED
+    fine = np.where(found.has_checksum, OK, UNCHECKED)
     verdict = np.where(found.fault == Fault.NONE, fine, BAD)
     verdict[found.fault == Fault.STRANGER] = UNCHECKED
     for kind, part in PARTS_OF_KINDS.items():
@@ -173,11 +173,10 @@ def _holds_older(log: Log, index: Rows) -> Bools:
     tags, headers = log.tags, log.headers
     positions = tags.position[index]
     held = np.isin(positions, headers.position)  # of an older transaction; a newer one is no loss
-    if log.features.checksum_version == 3:
-        sure = np.flatnonzero(tags.matches)
-        newest = np.full(log.ring.end, np.iinfo(np.int64).max)
-        np.minimum.at(newest, tags.position[sure], tags.order[sure])
-        held |= newest[positions] < tags.order[index]
+    sure = np.flatnonzero(tags.matches & (tags.checksum_bits == 32))
+    newest = np.full(log.ring.end, np.iinfo(np.int64).max)
+    np.minimum.at(newest, tags.position[sure], tags.order[sure])
+    held |= newest[positions] < tags.order[index]
     for start in range(0, len(index), log.reader.chunk):
         piece = slice(start, start + log.reader.chunk)
         held[piece] |= ~log.reader.read(positions[piece]).any(axis=1)
@@ -188,10 +187,10 @@ def _tell_copies(places: FindingBuilder, index: Rows, older: Bools) -> None:
     log, tags = places.log, places.log.tags
     rows = log.reader.read(tags.position[index])
     byte, mask, computed = _located(log, rows, index)
-    width = 4 if log.features.checksum_version == 2 else 8
     for row, tag in enumerate(index.tolist()):
         place = int(byte[row])
         code, meaning = "copy-checksum", messages.COPY
+        width = int(tags.checksum_bits[tag]) // 4
         read = f"checksum 0x{computed[row]:0{width}x}"
         expected = f"checksum 0x{tags.checksum[tag]:0{width}x}"
         if older[row]:
@@ -207,13 +206,10 @@ def _tell_copies(places: FindingBuilder, index: Rows, older: Bools) -> None:
 
 def _located(log: Log, rows: Bytes2D, index: Rows) -> tuple[Int64s, Int64s, Int64s]:
     """(byte, bit, computed checksum) of each lost copy; byte -1 where it is not known."""
-    tags, none = log.tags, np.full(len(index), NOWHERE)
-    if not log.features.has_block_checksums:
-        return none, none, none
+    tags = log.tags
     seeds = copy_seeds(log.superblock.seed, tags.order[index] % (1 << 32))
-    computed = copies_checksums(seeds, rows, log.features)
-    if log.features.checksum_version != 3:
-        return none, none, computed
+    computed = copies_checksums(seeds, rows, tags.checksum_bits[index])
     difference = computed ^ tags.checksum[index]
     mends = find_bit_repairs(np.where(difference == 0, 1, difference), rows.shape[1], NOWHERE)
-    return np.where(difference == 0, NOWHERE, mends.byte), mends.mask, computed
+    is_located = (difference != 0) & (tags.checksum_bits[index] == 32)
+    return np.where(is_located, mends.byte, NOWHERE), mends.mask, computed

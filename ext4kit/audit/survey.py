@@ -6,7 +6,8 @@ type or transaction of the block, by one bit, by another seed or by another form
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -23,9 +24,7 @@ from ext4kit.parsers.journal import (
     HEADER,
     MAGIC,
     BlockType,
-    JournalIncompat,
     blocks_checksums,
-    read_tags,
     stored_checksums,
     tail_offset,
 )
@@ -60,6 +59,7 @@ class Survey(Table):
         kind: BlockType after repair; another number where repair was not possible.
         order: tid after repair.
         tags: log blocks that follow as copies, -1 where that is not known.
+        has_checksum: True where the block was written with its own checksum.
         fault: Fault.
         byte: offset of the damaged byte in the block, -1 where it is not known.
         mask: the changed bit of that byte.
@@ -71,6 +71,7 @@ class Survey(Table):
     kind: Int64s
     order: Int64s
     tags: Int64s
+    has_checksum: Bools
     fault: Int64s
     byte: Int64s
     mask: Int64s
@@ -90,11 +91,20 @@ class Survey(Table):
 
 def survey(log: Log) -> Survey:
     """Every metadata block of a log, and every block that may have been one, by position."""
-    with_checksums = log.features.has_block_checksums
-    found = Survey.concat(_with_checksums(log) if with_checksums else _without_checksums(log))
+    headers = log.headers
+    sound = headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS) & ~headers.is_partial
+    plain = _plain(log, np.flatnonzero(sound))
+    if not log.features.has_block_checksums:
+        _mark_strangers(log, plain)
+    span = _plausible(log, plain.order[plain.fault == Fault.NONE])
+    unmarked = _unmarked(log)
+    parts = [plain, *_explained(log, headers.position[~sound], unmarked, span)]
+    if not plain.has_checksum.all():
+        known = np.concatenate([part.position for part in parts])
+        parts += _near_magic(log, unmarked[~np.isin(unmarked, known)], span)
+    found = Survey.concat(parts)
     found = found.take(np.argsort(found.position, kind="stable"))
-    if with_checksums:
-        found.fault[_foreign_blocks(log, found)] = Fault.STRANGER
+    found.fault[_foreign_blocks(log, found)] = Fault.STRANGER
     return found
 
 
@@ -107,6 +117,7 @@ def _plain(log: Log, rows: Rows) -> Survey:
         kind=headers.kind,
         order=headers.order,
         tags=headers.tags,
+        has_checksum=headers.has_checksum,
         fault=np.where(headers.is_partial, Fault.REST, Fault.NONE).astype(np.int64),
         byte=np.full(len(rows), NOWHERE),
         mask=zeros,
@@ -122,21 +133,7 @@ def _unmarked(log: Log) -> Int64s:
     return unmarked
 
 
-# -- logs with a checksum in every metadata block ----------------------------------------------
-
-
-def _with_checksums(log: Log) -> list[Survey]:
-    headers = log.headers
-    known = np.isin(headers.kind, HEADER_KINDS)
-    sound = headers.checksum_ok & known & ~headers.is_partial
-    parts = [_plain(log, np.flatnonzero(sound))]
-    span = _plausible(log, parts[0].order)
-    doubtful = np.concatenate([headers.position[~sound], _unmarked(log)])
-    marked = np.arange(len(doubtful)) < (~sound).sum()
-    for start in range(0, len(doubtful), log.reader.chunk):
-        piece = slice(start, start + log.reader.chunk)
-        parts.append(_explained(log, doubtful[piece], marked[piece], span))
-    return parts
+# -- blocks with a checksum --------------------------------------------------------------------
 
 
 def _plausible(log: Log, orders: Int64s) -> tuple[int, int]:
@@ -147,14 +144,33 @@ def _plausible(log: Log, orders: Int64s) -> tuple[int, int]:
     return int(orders.min()) - SPARE_IDS, int(orders.max()) + SPARE_IDS
 
 
-def _explained(log: Log, positions: Int64s, marked: Bools, span: tuple[int, int]) -> Survey:
-    """Suspect blocks with their defects, without those that never were metadata."""
+def _explained(
+    log: Log, doubtful: Int64s, unmarked: Int64s, span: tuple[int, int]
+) -> Iterator[Survey]:
+    """Suspect blocks with their defects, without those that never were metadata.
+
+    Args:
+        log: the log.
+        doubtful: int64, log blocks with the magic.
+        unmarked: int64, log blocks without it.
+        span: lowest and highest plausible tid.
+    """
+    positions = np.concatenate([doubtful, unmarked])
+    marked = np.arange(len(positions)) < len(doubtful)
+    for start in range(0, len(positions), log.reader.chunk):
+        piece = slice(start, start + log.reader.chunk)
+        yield _explained_chunk(log, positions[piece], marked[piece], span)
+
+
+def _explained_chunk(log: Log, positions: Int64s, marked: Bools, span: tuple[int, int]) -> Survey:
     rows = log.reader.read(positions)
     raw = HEADER.columns(rows)
     fields = ("h_magic", "h_blocktype", "h_sequence")
     words = np.stack([widen(raw[name]) for name in fields], axis=1)
     kind, order = words[:, 1].copy(), order_of(words[:, 2], log.superblock.sequence)
-    fault = np.where(marked, Fault.BODY, Fault.NONE).astype(np.int64)
+    known = np.isin(kind, HEADER_KINDS)
+    fault = np.where(known, Fault.BODY, Fault.TYPE).astype(np.int64)
+    fault[~marked] = Fault.NONE
     byte, stored = np.full(len(rows), NOWHERE), np.full(len(rows), NOT_STORED)
     mask, computed = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     is_partial = np.isin(positions, log.headers.position[log.headers.is_partial])
@@ -174,7 +190,8 @@ def _explained(log: Log, positions: Int64s, marked: Bools, span: tuple[int, int]
         stored[is_metadata], computed[is_metadata] = have[is_metadata], sums[is_metadata]
         fault[is_metadata & (words[:, 1] == BlockType.COMMIT) & is_partial] = Fault.REST
     tags = np.where(kind == BlockType.DESCRIPTOR, UNKNOWN_TAGS, 0)
-    found = Survey(positions, kind, order, tags, fault, byte, mask, stored, computed)
+    has_checksum = np.ones(len(rows), bool)
+    found = Survey(positions, kind, order, tags, has_checksum, fault, byte, mask, stored, computed)
     return found.take(fault != Fault.NONE)
 
 
@@ -207,9 +224,9 @@ def _foreign_blocks(log: Log, found: Survey) -> Rows:
     headers, doubtful = log.headers, found.fault == Fault.BODY
     bare = (headers.kind == BlockType.COMMIT) & ~headers.commit_checksum.any(axis=1)
     proven = headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS)
-    unstamped = np.isin(found.order, headers.order[bare])
-    unstamped |= (found.stored == 0) & ~np.isin(found.order, headers.order[proven])
-    unstamped &= doubtful
+    proven &= headers.has_checksum
+    unstamped = np.isin(found.order, headers.order[bare]) | (found.stored == 0)
+    unstamped &= doubtful & ~np.isin(found.order, headers.order[proven])
     lone = doubtful & (found.byte == NOWHERE) & (found.stored != NOT_STORED) & ~unstamped
     rows = np.flatnonzero(lone)
     difference = found.stored[rows] ^ found.computed[rows]
@@ -229,63 +246,32 @@ def _sharing_a_seed(difference: Int64s, size: int) -> Int64s:
     return count[group]
 
 
-# -- logs without ------------------------------------------------------------------------------
+# -- blocks without ----------------------------------------------------------------------------
 
 
-def _without_checksums(log: Log) -> list[Survey]:
-    headers = log.headers
-    found = _plain(log, np.arange(len(headers)))
-    found.fault[~np.isin(headers.kind, HEADER_KINDS)] = Fault.TYPE
-    stamped = _with_checksum(log)
-    found.fault[stamped] = Fault.STRANGER
-    found.tags[stamped & (found.kind == BlockType.DESCRIPTOR)] = UNKNOWN_TAGS
-    found.tags[_of_other_width(log, found)] = UNKNOWN_TAGS
-    span = _plausible(log, found.order[found.fault == Fault.NONE])
-    return [found, *_near_magic(log, _unmarked(log), span)]
+def _mark_strangers(log: Log, found: Survey) -> None:
+    """Mark blocks with checksums of another seed, in a log that has no checksums now.
 
-
-def _with_checksum(log: Log) -> Bools:
-    """True where a header has a checksum: from an earlier time of this log, or from another log.
-
-    The checksum matches with the log's seed, or with a seed that several blocks share.
+    Several blocks share that seed: it is of an earlier UUID, or of another log. The tags of these
+    descriptors are not used.
     """
-    headers, size = log.headers, log.reader.blocks.block_size
-    stored, computed = np.zeros(len(headers), np.int64), np.zeros(len(headers), np.int64)
-    for start in range(0, len(headers), log.reader.chunk):
-        piece = slice(start, start + log.reader.chunk)
-        rows = log.reader.read(headers.position[piece])
-        is_commit = headers.kind[piece] == BlockType.COMMIT
+    size, bare = log.reader.blocks.block_size, np.flatnonzero(~found.has_checksum)
+    differences = []
+    for start in range(0, len(bare), log.reader.chunk):
+        piece = bare[start : start + log.reader.chunk]
+        rows = log.reader.read(found.position[piece])
+        is_commit = found.kind[piece] == BlockType.COMMIT
+        difference = np.zeros(len(piece), np.int64)
         for hole, chosen in ((tail_offset(size), ~is_commit), (COMMIT_CHECKSUM_OFFSET, is_commit)):
-            index = np.flatnonzero(chosen)
-            computed[start + index] = blocks_checksums(log.superblock.seed, rows[index], hole)
-            stored[start + index] = stored_checksums(rows[index], hole)
-    stamped: Bools = stored == computed
-    rest = np.flatnonzero(~stamped & (stored != 0))
-    stamped[rest[_sharing_a_seed(stored[rest] ^ computed[rest], size) >= SHARED_BY]] = True
-    return stamped
-
-
-def _of_other_width(log: Log, found: Survey) -> Rows:
-    """Descriptors written when block numbers had another width; their tags cannot be read.
-
-    A descriptor counts as one if the other width, and not that of the log, leads to the next
-    metadata block of its transaction. All older descriptors then count as well.
-    """
-    rows = np.flatnonzero((found.kind == BlockType.DESCRIPTOR) & (found.fault == Fault.NONE))
-    rows = rows[rows + 1 < len(found)]
-    room = found.position[rows + 1] - found.position[rows] - 1
-    misled = (room != found.tags[rows]) & (found.order[rows + 1] == found.order[rows])
-    rows, room = rows[misled], room[misled]
-    features = log.features
-    other = replace(features, incompat=features.incompat ^ JournalIncompat.BIT64)
-    newest = np.iinfo(np.int64).min
-    for start in range(0, len(rows), log.reader.chunk):
-        piece = rows[start : start + log.reader.chunk]
-        tags = read_tags(log.reader.read(found.position[piece]), other)
-        counts = np.bincount(tags.descriptor, minlength=len(piece))
-        proven = found.order[piece][counts == room[start : start + len(piece)]]
-        newest = max(newest, int(proven.max(initial=newest)))
-    return np.flatnonzero((found.kind == BlockType.DESCRIPTOR) & (found.order <= newest))
+            stored = stored_checksums(rows[chosen], hole)
+            computed = blocks_checksums(log.superblock.seed, rows[chosen], hole)
+            difference[chosen] = np.where(stored == 0, 0, stored ^ computed)
+        differences.append(difference)
+    difference = np.concatenate([np.zeros(0, np.int64), *differences])
+    bare, difference = bare[difference != 0], difference[difference != 0]
+    strangers = bare[_sharing_a_seed(difference, size) >= SHARED_BY]
+    found.fault[strangers] = Fault.STRANGER
+    found.tags[strangers[found.kind[strangers] == BlockType.DESCRIPTOR]] = UNKNOWN_TAGS
 
 
 def _near_magic(log: Log, positions: Int64s, span: tuple[int, int]) -> list[Survey]:
@@ -306,6 +292,7 @@ def _near_magic(log: Log, positions: Int64s, span: tuple[int, int]) -> list[Surv
                 kind=kind,
                 order=order[index],
                 tags=np.where(kind == BlockType.DESCRIPTOR, UNKNOWN_TAGS, 0),
+                has_checksum=np.zeros(len(index), bool),
                 fault=np.full(len(index), Fault.MAGIC),
                 byte=byte,
                 mask=mask,

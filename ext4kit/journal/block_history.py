@@ -40,7 +40,7 @@ class BlockHistory:
         self.log = log
         self.epochs: Epochs | None = None
         tags = log.tags
-        sure = tags.committed | log.features.has_block_checksums
+        sure = tags.committed | (tags.checksum_bits > 0)
         self.tag_rows = log.oldest_first(np.flatnonzero(tags.valid & sure))
         self.blocks = tags.block[self.tag_rows]
         self.tids = tags.order[self.tag_rows]

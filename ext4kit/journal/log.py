@@ -121,7 +121,7 @@ class Log:
 
     @cached_property
     def _tables(self) -> Tables:
-        return scan(self.reader, self.superblock, self.ring)
+        return scan(self.reader, self.superblock, self.ring, self.home.blocks_count)
 
     @property
     def headers(self) -> Headers:

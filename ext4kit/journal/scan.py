@@ -5,6 +5,7 @@ The results are columns. They do not depend on the start of the log in the super
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy.typing as npt
 
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
+from ext4kit.journal.formats import PRESENT, FormatFinder, are_older
 from ext4kit.journal.ring import LogReader, Ring, order_of
 from ext4kit.journal.twins import older_twins
 from ext4kit.parsers.journal import (
@@ -22,6 +24,9 @@ from ext4kit.parsers.journal import (
     MAGIC,
     BlockType,
     JournalSuperblock,
+    LogFormat,
+    RevokeColumns,
+    TagColumns,
     TagFlags,
     blocks_checksums,
     copies_checksums,
@@ -49,7 +54,8 @@ class Headers(Table):
         position: int64, log block.
         kind: int64, BlockType (or a number that is none).
         order: int64, tid.
-        checksum_ok: bool, False where the block's own checksum (v2, v3) fails.
+        has_checksum: bool, True where the block was written with its own checksum (v2, v3).
+        checksum_ok: bool, False where that checksum fails.
         is_partial: bool, True where a commit block's checksum matches only with zeros behind its
             fields.
         commit_seconds: uint64, s since 1970, commit blocks only.
@@ -62,6 +68,7 @@ class Headers(Table):
     position: Int64s
     kind: Int64s
     order: Int64s
+    has_checksum: Bools
     checksum_ok: Bools
     is_partial: Bools
     commit_seconds: npt.NDArray[np.uint64]
@@ -81,7 +88,8 @@ class Tags(Table):
         position: int64, log block of the copy.
         descriptor: int64, log block of the descriptor that names it.
         ordinal: int64, index of the tag in its descriptor.
-        checksum: int64, stored checksum; 0 where the format has none.
+        checksum: int64, stored checksum; 0 where there is none.
+        checksum_bits: int64, its width: 16 or 32, or 0.
         escaped: bool, True where the copy's first four bytes are the magic, stored as zeros.
         matches: bool, True where the copy was read and its stored checksum, if any, matches.
         valid: bool, True where the log block still holds this copy.
@@ -94,6 +102,7 @@ class Tags(Table):
     descriptor: Int64s
     ordinal: Int64s
     checksum: Int64s
+    checksum_bits: Int64s
     escaped: Bools
     matches: Bools
     valid: Bools
@@ -162,17 +171,25 @@ class Tables:
     of_twins: Int64s
 
 
-def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring) -> Tables:
-    """Read the whole ring, every lap that is still in it."""
+def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring, blocks_count: int) -> Tables:
+    """Read the whole ring, every lap that is still in it.
+
+    Args:
+        reader: reads the log.
+        superblock: the journal superblock.
+        ring: the log's ring.
+        blocks_count: blocks of the file system.
+    """
     size = ring.end - ring.first
+    finder = FormatFinder.of(superblock, blocks_count)
     found = _Collected(
         max(TAGS_PER_BLOCK * size, LIMIT_FLOOR),
         max(REVOKES_PER_BLOCK * size, LIMIT_FLOOR),
         reader.problems,
     )
     for positions, rows in reader.stream(np.arange(ring.first, ring.end)):
-        _read_chunk(positions, rows, superblock, ring, found)
-    headers = Headers.concat(found.headers)
+        _read_chunk(positions, rows, superblock, ring, finder, found)
+    headers = _without_lost_checksums(Headers.concat(found.headers), superblock)
     of_twins = _older_twins(headers, superblock, ring, reader.problems)
     tags, revokes = Tags.concat(found.tags), Revokes.concat(found.revokes)
     if len(of_twins):
@@ -197,7 +214,12 @@ def _older_twins(
 
 
 def _read_chunk(
-    positions: Int64s, rows: Bytes2D, superblock: JournalSuperblock, ring: Ring, found: _Collected
+    positions: Int64s,
+    rows: Bytes2D,
+    superblock: JournalSuperblock,
+    ring: Ring,
+    finder: FormatFinder,
+    found: _Collected,
 ) -> None:
     raw = HEADER.columns(rows)
     has_magic = raw["h_magic"] == MAGIC
@@ -207,9 +229,13 @@ def _read_chunk(
     rows, raw, positions = rows[marked], raw[marked], positions[marked]
     kind = widen(raw["h_blocktype"])
     order = order_of(widen(raw["h_sequence"]), superblock.sequence)
-    good, is_partial = _own_checksums(rows, kind, superblock)
-    descriptors, tag_counts = _read_descriptors(positions, rows, kind, order, superblock, ring)
-    revokes, overflow = _read_revoke_blocks(positions, rows, kind, order, good, superblock)
+    is_stamped, is_partial = _own_checksums(rows, kind, superblock.seed)
+    formats = finder.find(rows, kind, order, is_stamped)
+    has_checksum = finder.formats[PRESENT].has_checksums & (formats == PRESENT)
+    has_checksum = is_stamped | (has_checksum & np.isin(kind, HEADER_KINDS))
+    good = is_stamped | ~has_checksum
+    tags = _read_descriptors(rows, kind, formats, finder)
+    revokes = _read_revoke_blocks(rows, kind, formats, finder)
     commits = COMMIT.columns(rows)
     numbers = [commits["h_chksum_type"], commits["h_chksum_size"], commits["h_chksum"][:, 0]]
     found.headers.append(
@@ -217,87 +243,113 @@ def _read_chunk(
             position=positions,
             kind=kind,
             order=order,
+            has_checksum=has_checksum,
             checksum_ok=good,
             is_partial=is_partial,
             commit_seconds=commits["h_commit_sec"].astype(np.uint64),
             commit_nanoseconds=widen(commits["h_commit_nsec"]),
             commit_checksum=np.stack([widen(number) for number in numbers], axis=1),
-            tags=tag_counts,
-            overflow=overflow,
+            tags=np.bincount(tags.descriptor, minlength=len(rows)),
+            overflow=revokes.overflow,
         )
     )
-    found.add_tags(descriptors)
-    found.add_revokes(revokes)
+    row = tags.descriptor
+    bits = np.array([one.checksum_bits for one in finder.formats])[formats[row]]
+    bits[~has_checksum[row]] = 0
+    pending = np.zeros(len(tags), bool)
+    found.add_tags(
+        Tags(
+            block=tags.block,
+            order=order[row],
+            position=ring.wrap(positions[row] + 1 + tags.ordinal),
+            descriptor=positions[row],
+            ordinal=tags.ordinal,
+            checksum=np.where(bits > 0, tags.checksum, 0),
+            checksum_bits=bits,
+            escaped=tags.flags & TagFlags.ESCAPED != 0,
+            matches=pending,
+            valid=pending,
+            committed=pending,
+        )
+    )
+    row = revokes.row
+    found.add_revokes(Revokes(revokes.block, order[row], positions[row], good[row]))
 
 
-def _own_checksums(
-    rows: Bytes2D, kind: Int64s, superblock: JournalSuperblock
-) -> tuple[Bools, Bools]:
+def _without_lost_checksums(headers: Headers, superblock: JournalSuperblock) -> Headers:
+    """The headers, with a bad checksum where one without a checksum is damaged.
+
+    All blocks of a transaction have one format. Therefore a block without a checksum next to one
+    of its transaction that has one was changed later.
+    """
+    same = headers.order == np.roll(headers.order, -1)
+    stamped = headers.has_checksum & headers.checksum_ok
+    is_lost = np.roll(stamped & same, 1) | (np.roll(stamped, -1) & same)
+    is_lost &= ~headers.has_checksum & np.isin(headers.kind, HEADER_KINDS)
+    is_lost &= are_older(headers.order, superblock)
+    return replace(
+        headers,
+        has_checksum=headers.has_checksum | is_lost,
+        checksum_ok=headers.checksum_ok & ~is_lost,
+    )
+
+
+def _own_checksums(rows: Bytes2D, kind: Int64s, seed: int) -> tuple[Bools, Bools]:
     """(True where a block's own checksum (v2, v3) matches, True where only for its fields)."""
-    good, is_partial = np.ones(len(rows), bool), np.zeros(len(rows), bool)
-    if not superblock.features.has_block_checksums:
-        return good, is_partial
+    good, is_partial = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     for kinds, offset in (
         ((BlockType.DESCRIPTOR, BlockType.REVOKE), tail_offset(rows.shape[1])),
         ((BlockType.COMMIT,), COMMIT_CHECKSUM_OFFSET),
     ):
         index = np.flatnonzero(np.isin(kind, kinds))
         blocks = rows[index]
-        computed = blocks_checksums(superblock.seed, blocks, offset)
-        good[index] = computed == stored_checksums(blocks, offset)
+        good[index] = blocks_checksums(seed, blocks, offset) == stored_checksums(blocks, offset)
     # Of a commit block a disk may have written only the first sector; that commit counts.
     # Source: kernel fs/jbd2/recovery.c, `jbd2_commit_block_csum_verify_partial`.
     torn = np.flatnonzero((kind == BlockType.COMMIT) & ~good)
     heads = rows[torn]
     heads[:, COMMIT_BYTES:] = 0
-    computed = blocks_checksums(superblock.seed, heads, COMMIT_CHECKSUM_OFFSET)
+    computed = blocks_checksums(seed, heads, COMMIT_CHECKSUM_OFFSET)
     good[torn] = is_partial[torn] = computed == stored_checksums(heads, COMMIT_CHECKSUM_OFFSET)
     return good, is_partial
 
 
 def _read_descriptors(
-    positions: Int64s,
-    rows: Bytes2D,
-    kind: Int64s,
-    order: Int64s,
-    superblock: JournalSuperblock,
-    ring: Ring,
-) -> tuple[Tags, Int64s]:
-    """(tags of a chunk, not validated yet; number of tags per header)."""
-    index = np.flatnonzero(kind == BlockType.DESCRIPTOR)
-    older = (superblock.start == 0) | (order[index] < superblock.sequence)  # not to be replayed
-    tags = read_tags(rows[index], superblock.features, older)
-    header = index[tags.descriptor]
-    pending = np.zeros(len(tags), bool)
-    return Tags(
-        block=tags.block,
-        order=order[header],
-        position=ring.wrap(positions[header] + 1 + tags.ordinal),
-        descriptor=positions[header],
-        ordinal=tags.ordinal,
-        checksum=tags.checksum,
-        escaped=tags.flags & TagFlags.ESCAPED != 0,
-        matches=pending,
-        valid=pending,
-        committed=pending,
-    ), np.bincount(header, minlength=len(kind))
+    rows: Bytes2D, kind: Int64s, formats: Int64s, finder: FormatFinder
+) -> TagColumns:
+    """The tags of all descriptors among some metadata blocks, each read in its format."""
+    parts = []
+    for some, log_format in _by_format(kind == BlockType.DESCRIPTOR, formats, finder):
+        tags = read_tags(rows[some], log_format)
+        parts.append(replace(tags, descriptor=some[tags.descriptor]))
+    found = TagColumns.concat(parts)
+    return found.take(np.argsort(found.descriptor, kind="stable"))
 
 
 def _read_revoke_blocks(
-    positions: Int64s,
-    rows: Bytes2D,
-    kind: Int64s,
-    order: Int64s,
-    good: Bools,
-    superblock: JournalSuperblock,
-) -> tuple[Revokes, Bools]:
-    """(revoke records of a chunk, True where the count of a header overflows)."""
-    index = np.flatnonzero(kind == BlockType.REVOKE)
-    records = read_revokes(rows[index], superblock.features)
-    header = index[records.row]
-    overflow = np.zeros(len(kind), bool)
-    overflow[index] = records.overflow
-    return Revokes(records.block, order[header], positions[header], good[header]), overflow
+    rows: Bytes2D, kind: Int64s, formats: Int64s, finder: FormatFinder
+) -> RevokeColumns:
+    """The records of all revoke blocks among some metadata blocks, each read in its format."""
+    overflow = np.zeros(len(rows), bool)
+    row, block = [], []
+    for some, log_format in _by_format(kind == BlockType.REVOKE, formats, finder):
+        records = read_revokes(rows[some], log_format)
+        overflow[some] = records.overflow
+        row.append(some[records.row])
+        block.append(records.block)
+    rows_of_records = np.concatenate(row)
+    by_row = np.argsort(rows_of_records, kind="stable")
+    return RevokeColumns(rows_of_records[by_row], np.concatenate(block)[by_row], overflow)
+
+
+def _by_format(
+    chosen: Bools, formats: Int64s, finder: FormatFinder
+) -> Iterator[tuple[Rows, LogFormat]]:
+    """(rows, their format) of the chosen metadata blocks; the present format always."""
+    for number, log_format in enumerate(finder.formats):
+        some = np.flatnonzero(chosen & (formats == number))
+        if number == PRESENT or len(some):
+            yield some, log_format
 
 
 def _validated(
@@ -308,27 +360,25 @@ def _validated(
     A position belongs to the newest transaction that names it and whose copy matches. A block
     with the magic is metadata of the log; a copy never starts with it, because it is escaped.
     """
-    matches = _matches(tags, ring, reader, superblock)
-    trusted = headers.position[headers.checksum_ok]
-    candidates = matches & np.isin(tags.descriptor, trusted)
+    matches = _matches(tags, ring, reader, superblock.seed)
+    candidates = matches & np.isin(tags.descriptor, headers.position[headers.checksum_ok])
     candidates &= ~np.isin(tags.position, headers.position)
     index = np.flatnonzero(candidates)
     index = index[np.lexsort((tags.order[index], tags.position[index]))]
     valid = np.zeros(len(tags), bool)
     valid[index[ends_group(tags.position[index])]] = True
-    if not superblock.features.has_block_checksums:
-        valid &= _before_first_overwritten(tags, valid)
+    bare = tags.checksum_bits == 0
+    valid[bare] &= _before_first_overwritten(tags.take(bare), valid[bare])
     good_commit = (headers.kind == BlockType.COMMIT) & headers.checksum_ok
     committed = np.isin(tags.order, headers.order[good_commit])
     return replace(tags, matches=matches, valid=valid, committed=committed)
 
 
-def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuperblock) -> Bools:
+def _matches(tags: Tags, ring: Ring, reader: LogReader, seed: int) -> Bools:
     """True where the block at the tag's position was read and has the checksum of the tag."""
     matches = ~reader.unreadable[tags.position]
-    if not superblock.features.has_block_checksums:
-        return matches
     by_position = np.argsort(tags.position, kind="stable")
+    by_position = by_position[tags.checksum_bits[by_position] > 0]
     starts = np.arange(ring.first, ring.end, reader.chunk)
     edges = np.searchsorted(tags.position[by_position], np.append(starts, ring.end))
     for start, first, end in zip(starts.tolist(), edges[:-1], edges[1:], strict=True):
@@ -336,9 +386,9 @@ def _matches(tags: Tags, ring: Ring, reader: LogReader, superblock: JournalSuper
             index = by_position[first:end]
             blocks = reader.view(np.arange(start, min(start + reader.chunk, ring.end)))
             orders, which = np.unique(tags.order[index], return_inverse=True)
-            seeds = copy_seeds(superblock.seed, orders % (1 << 32))[which]
+            seeds = copy_seeds(seed, orders % (1 << 32))[which]
             rows = map(blocks.__getitem__, (tags.position[index] - start).tolist())
-            found = copies_checksums(seeds, rows, superblock.features)
+            found = copies_checksums(seeds, rows, tags.checksum_bits[index])
             matches[index] = found == tags.checksum[index]
     return matches
 

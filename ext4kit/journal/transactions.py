@@ -149,11 +149,7 @@ def collect_transactions(log: Log) -> Transactions:
     to_replay = (order >= walk.first_order) & (order < walk.end_order) & (not walk.refusal)
     start = headers.position[rows[edges]]
     revokes = np.bincount(np.searchsorted(order, log.revokes.order), minlength=len(order))
-    # A commit block without a checksum, in a log that has checksums now.
-    bare = (commit != UNKNOWN) & ~headers.commit_checksum[commit].any(axis=1)
-    bare &= log.features.has_block_checksums
-    checksum[bare] = UNKNOWN
-    state = _transaction_states(log, order, start, (committed & (checksum != 0)) | bare, to_replay)
+    state = _transaction_states(log, order, start, committed & (checksum != 0), to_replay)
     state[(state == _STATES.index(TransactionState.UNCOMMITTED)) & (commit != UNKNOWN)] = (
         _STATES.index(TransactionState.TORN)
     )
@@ -203,12 +199,12 @@ def _commit_times(headers: Headers, commit: Int64s) -> Int64s:
 def _checksums(log: Log, rows: Rows, edges: Rows, commit: Int64s) -> Int64s:
     """Per transaction: 1 if all its checksums match, 0 if one does not, -1 without checksums."""
     headers, version = log.headers, log.features.checksum_version
-    if log.features.has_block_checksums:
-        return np.logical_and.reduceat(headers.checksum_ok[rows], edges).astype(np.int64)
-    result = np.full(len(edges), UNKNOWN)
-    if version == 0:
+    of_blocks = np.logical_or.reduceat(headers.has_checksum[rows], edges)
+    are_good = np.logical_and.reduceat(headers.checksum_ok[rows], edges)
+    result = np.where(of_blocks, are_good, UNKNOWN)
+    if version != 1:
         return result
-    stored = (commit != UNKNOWN) & headers.commit_checksum[commit].any(axis=1)
+    stored = (commit != UNKNOWN) & headers.commit_checksum[commit].any(axis=1) & ~of_blocks
     for group in np.flatnonzero(stored).tolist():
         end = int(edges[group + 1]) if group + 1 < len(edges) else len(rows)
         of_group = rows[edges[group] : end].tolist()

@@ -44,7 +44,9 @@ def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> 
     fraction[part[is_commit]] = headers.commit_nanoseconds[is_commit]
     is_ended, has_copies = seconds != NO_COMMIT, np.zeros(count, bool)
     has_copies[part[headers.kind == BlockType.DESCRIPTOR]] = True
-    is_certain = (is_ended & has_copies) | superblock.features.has_block_checksums
+    has_checksums = np.ones(count, bool)
+    has_checksums[part[~headers.has_checksum]] = False
+    is_certain = (is_ended & has_copies) | has_checksums
     first = np.unique(part, return_index=True)[1]
     ids, commits = headers.order[first], np.cumsum(is_commit) - is_commit  # before each block
     last = np.zeros(count, np.int64)

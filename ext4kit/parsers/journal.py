@@ -168,6 +168,55 @@ _SPELLED = (
 
 
 @dataclass(frozen=True, slots=True)
+class LogFormat:
+    """How the kernel wrote a descriptor, revoke or commit block.
+
+    Attributes:
+        tag_version: 3 or 2 (tags of checksum v3 or v2) or 0.
+        is_wide: block numbers have 64 bits.
+        has_checksums: each of these blocks and each copy has a checksum. Kernels before 6.13 also
+            write checksums with tags of version 0 if the features were cleared at this mount.
+    """
+
+    tag_version: int
+    is_wide: bool
+    has_checksums: bool
+
+    @property
+    def tag(self) -> Layout:
+        """The fields of a tag."""
+        if self.tag_version == 3:
+            return TAG_V3
+        return TAG_64 if self.is_wide else TAG
+
+    @property
+    def tag_bytes(self) -> int:
+        """Size of a tag in bytes, without the UUID that may follow it.
+
+        Source: kernel fs/jbd2/journal.c, `journal_tag_bytes`. With checksum v2 a tag is two bytes
+        longer than its fields.
+        """
+        return self.tag.size + 2 if self.tag_version == 2 else self.tag.size
+
+    @property
+    def revoke_bytes(self) -> int:
+        """Size of a revoke record in bytes."""
+        return 8 if self.is_wide else 4
+
+    @property
+    def checksum_bits(self) -> int:
+        """Bits of the checksum in a tag: 32, 16, or 0 where the format has none."""
+        if not self.has_checksums:
+            return 0
+        return 32 if self.tag_version == 3 else 16
+
+    @property
+    def tail_bytes(self) -> int:
+        """Bytes of the checksum at the end of descriptor and revoke blocks."""
+        return TAIL.size if self.has_checksums else 0
+
+
+@dataclass(frozen=True, slots=True)
 class JournalFeatures:
     """The feature words of a journal superblock."""
 
@@ -195,9 +244,10 @@ class JournalFeatures:
         return self.checksum_version >= 2
 
     @property
-    def tail_bytes(self) -> int:
-        """Bytes of the checksum at the end of descriptor and revoke blocks."""
-        return TAIL.size if self.has_block_checksums else 0
+    def format(self) -> LogFormat:
+        """The format of metadata blocks that a journal with these features has now."""
+        version = self.checksum_version if self.has_block_checksums else 0
+        return LogFormat(version, JournalIncompat.BIT64 in self, self.has_block_checksums)
 
     @property
     def unknown_incompat(self) -> int:
@@ -212,18 +262,6 @@ class JournalFeatures:
         words["R"] = self.ro_compat
         bits = ((letter, bit) for letter in words for bit in range(32) if words[letter] >> bit & 1)
         return known + [f"FEATURE_{letter}{bit}" for letter, bit in bits]
-
-
-def tag_bytes(features: JournalFeatures) -> int:
-    """Size of a descriptor tag in bytes, without the UUID that may follow it.
-
-    Source: kernel fs/jbd2/journal.c, `journal_tag_bytes`. With checksum v2 a tag is two bytes
-    longer than its fields.
-    """
-    if JournalIncompat.CSUM_V3 in features:
-        return TAG_V3.size
-    size = TAG_64.size if JournalIncompat.BIT64 in features else TAG.size
-    return size + 2 if JournalIncompat.CSUM_V2 in features else size
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,77 +383,34 @@ class TagColumns(Table):
     checksum: Int64s
 
 
-def read_tags(rows: Bytes2D, features: JournalFeatures, older: Bools | None = None) -> TagColumns:
+def read_tags(rows: Bytes2D, log_format: LogFormat) -> TagColumns:
     """All tags of many descriptor blocks, one tag of each block per step.
 
     The tags of a block end at the LAST flag or where no complete tag fits before the tail. A step
     advances by at least one tag. Therefore the block size bounds the number of steps.
 
-    A mount without metadata checksums clears the features that determine the size of a tag, but
-    does not rewrite older blocks. An older block that does not match the present features is read
-    with the tag size that matches it.
-
     Args:
         rows: uint8 array (descriptors, block size).
-        features: features of the journal superblock.
-        older: bool per block, True where it may be older than the present features; None if no
-            block is.
+        log_format: the format of all of them.
     """
-    if older is None or not older.any() or features.has_block_checksums:
-        return _tags_of(rows, features)
-    left = np.flatnonzero(older)
-    left = left[~_are_filled(rows[left], features)]
-    parts = []
-    for version in (JournalIncompat.CSUM_V3, JournalIncompat.CSUM_V2):
-        then = replace(features, incompat=features.incompat | version)
-        fits = _are_filled(rows[left], then)
-        some, left = left[fits], left[~fits]
-        tags = _tags_of(rows[some], then)
-        parts.append(replace(tags, descriptor=some[tags.descriptor], checksum=tags.checksum * 0))
-    of_older_features = np.concatenate([part.descriptor for part in parts])
-    usual = np.setdiff1d(np.arange(len(rows)), of_older_features)
-    tags = _tags_of(rows[usual], features)
-    found = TagColumns.concat([replace(tags, descriptor=usual[tags.descriptor]), *parts])
-    return found.take(np.argsort(found.descriptor, kind="stable"))
-
-
-def _are_filled(rows: Bytes2D, features: JournalFeatures) -> Bools:
-    """True where a block has a last tag, and zeros behind it up to the tail.
-
-    Source: kernel fs/jbd2/journal.c, `jbd2_journal_get_descriptor_buffer`, which clears the block.
-    """
-    end = rows.shape[1] - features.tail_bytes
-    tags = _tags_of(rows, features)
-    used = np.full(len(rows), HEADER.size)
-    own_uuid = tags.flags & TagFlags.SAME_UUID == 0
-    np.add.at(used, tags.descriptor, tag_bytes(features) + UUID_BYTES * own_uuid)
-    last = np.zeros(len(rows), bool)
-    last[tags.descriptor[tags.flags & TagFlags.LAST != 0]] = True
-    behind = (rows != 0) & (np.arange(rows.shape[1]) >= used[:, None])
-    filled: Bools = last & ~behind[:, :end].any(axis=1)
-    return filled
-
-
-def _tags_of(rows: Bytes2D, features: JournalFeatures) -> TagColumns:
-    """The tags of blocks that were written with these features."""
-    regular, tags = _regular_tags(rows, features)
+    regular, tags = _regular_tags(rows, log_format)
     irregular = np.flatnonzero(~regular)
     if not len(irregular):
         return tags
-    stepped = _stepped_tags(rows[irregular], features)
+    stepped = _stepped_tags(rows[irregular], log_format)
     found = TagColumns.concat([tags, replace(stepped, descriptor=irregular[stepped.descriptor])])
     return found.take(np.argsort(found.descriptor, kind="stable"))
 
 
-def _regular_tags(rows: Bytes2D, features: JournalFeatures) -> tuple[Bools, TagColumns]:
+def _regular_tags(rows: Bytes2D, log_format: LogFormat) -> tuple[Bools, TagColumns]:
     """Tags of the blocks in the kernel's form: a UUID follows only the first tag.
 
     Returns:
         (bool per block, True where it has that form; the tags of these blocks).
     """
-    layout, size = _tag_layout(features), tag_bytes(features)
+    layout, size = log_format.tag, log_format.tag_bytes
     start = HEADER.size + size + UUID_BYTES
-    room = (rows.shape[1] - features.tail_bytes - start) // size
+    room = (rows.shape[1] - log_format.tail_bytes - start) // size
     first = rows[:, None, HEADER.size : HEADER.size + size]
     further = rows[:, start : start + room * size].reshape(len(rows), room, size)
     raw = np.ascontiguousarray(np.concatenate([first, further], axis=1)[:, :, : layout.size])
@@ -427,41 +422,33 @@ def _regular_tags(rows: Bytes2D, features: JournalFeatures) -> tuple[Bools, TagC
     alone = flags & TagFlags.SAME_UUID != 0
     regular = ~alone[:, 0] & (alone[:, 1:] | ~wanted[:, 1:]).all(axis=1)
     row, ordinal = np.nonzero(wanted & regular[:, None])
-    return regular, _tag_columns(row, ordinal, tags[row, ordinal], features)
+    return regular, _tag_columns(row, ordinal, tags[row, ordinal], log_format)
 
 
-def _stepped_tags(rows: Bytes2D, features: JournalFeatures) -> TagColumns:
+def _stepped_tags(rows: Bytes2D, log_format: LogFormat) -> TagColumns:
     """Tags of blocks with UUIDs anywhere, by ordinal."""
-    layout, size = _tag_layout(features), tag_bytes(features)
-    limit = rows.shape[1] - features.tail_bytes - size
+    layout, size = log_format.tag, log_format.tag_bytes
+    limit = rows.shape[1] - log_format.tail_bytes - size
     active = np.arange(len(rows))
     cursor = np.full(len(rows), HEADER.size)
     steps: list[TagColumns] = []
     while len(active := active[cursor[active] <= limit]):
         raw = layout.at(rows, active, cursor[active])
-        step = _tag_columns(active, np.full(len(active), len(steps)), raw, features)
+        step = _tag_columns(active, np.full(len(active), len(steps)), raw, log_format)
         steps.append(step)
         cursor[active] += size + np.where(step.flags & TagFlags.SAME_UUID, 0, UUID_BYTES)
         active = active[step.flags & TagFlags.LAST == 0]
     return TagColumns.concat(steps)
 
 
-def _tag_columns(
-    row: Rows, ordinal: Int64s, raw: Structures, features: JournalFeatures
-) -> TagColumns:
+def _tag_columns(row: Rows, ordinal: Int64s, raw: Structures, log_format: LogFormat) -> TagColumns:
     block = widen(raw["t_blocknr"])
-    if JournalIncompat.BIT64 in features:
+    if log_format.is_wide:
         block = join(raw["t_blocknr_high"], raw["t_blocknr"], 32)
     checksum = widen(raw["t_checksum"])
-    if not features.has_block_checksums:
+    if not log_format.has_checksums:
         checksum = np.zeros_like(checksum)
     return TagColumns(row, ordinal, block, widen(raw["t_flags"]), checksum)
-
-
-def _tag_layout(features: JournalFeatures) -> Layout:
-    if JournalIncompat.CSUM_V3 in features:
-        return TAG_V3
-    return TAG_64 if JournalIncompat.BIT64 in features else TAG
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,7 +465,7 @@ class RevokeColumns:
     overflow: Bools
 
 
-def read_revokes(rows: Bytes2D, features: JournalFeatures) -> RevokeColumns:
+def read_revokes(rows: Bytes2D, log_format: LogFormat) -> RevokeColumns:
     """All records of many revoke blocks.
 
     Source: kernel fs/jbd2/recovery.c, `scan_revoke_records`: a count that exceeds the block is an
@@ -486,12 +473,11 @@ def read_revokes(rows: Bytes2D, features: JournalFeatures) -> RevokeColumns:
 
     Args:
         rows: uint8 array (revoke blocks, block size).
-        features: features of the journal superblock.
+        log_format: the format of all of them.
     """
-    wide = JournalIncompat.BIT64 in features
-    dtype = np.dtype(">u8" if wide else ">u4")
+    dtype = np.dtype(f">u{log_format.revoke_bytes}")
     used = widen(REVOKE.columns(rows)["r_count"])
-    overflow = used > rows.shape[1] - features.tail_bytes
+    overflow = used > rows.shape[1] - log_format.tail_bytes
     counts = np.where(overflow, 0, np.maximum(used - REVOKE.size, 0) // dtype.itemsize)
     room = (rows.shape[1] - REVOKE.size) // dtype.itemsize
     body = rows[:, REVOKE.size : REVOKE.size + room * dtype.itemsize]
@@ -535,16 +521,13 @@ def copy_seeds(seed: int, sequences: Int64s) -> UInt32s:
     return crc32c_rows(seed, numbers)
 
 
-def copies_checksums(
-    seeds: Integers, rows: Bytes2D | Iterator[UInt8s], features: JournalFeatures
-) -> Int64s:
-    """Checksums of logged copies in the width of their tags (v2: the low 16 bits).
+def copies_checksums(seeds: Integers, rows: Bytes2D | Iterator[UInt8s], bits: Int64s) -> Int64s:
+    """Checksums of logged copies in the width of their tags.
 
     Args:
         seeds: from `copy_seeds`, one per row.
         rows: uint8 array (n, block size) or an iterator over such rows, as stored in the log,
             with escaped copies not restored.
-        features: features of the journal superblock.
+        bits: int64 (n,), `LogFormat.checksum_bits`; of 16 bits the low ones are stored.
     """
-    values = crc32c_each(widen(seeds), rows)
-    return values if features.checksum_version == 3 else values & 0xFFFF
+    return crc32c_each(widen(seeds), rows) & ((1 << bits) - 1)

@@ -39,7 +39,15 @@ class MemoryBlocks:
 
 
 class LogWriter:
-    """Writes transactions into a ring of `length - 1` blocks, with checksums v3 or none."""
+    """Writes transactions into a ring of `length - 1` blocks, with checksums v3 or none.
+
+    `checksums`, `tag_version` (3, 2 or 0; None: 3 with checksums, else 0) and `wide` (block numbers
+    of 64 bits) hold for what is written next.
+    """
+
+    tag_version: int | None = None
+    wide = False
+    tag_uuid = UUID  # behind the first tag; a kernel writes zeros
 
     def __init__(self, length: int = 64, *, checksums: bool = True) -> None:
         self.rows = np.zeros((LOG_START + length, BLOCK_SIZE), np.uint8)
@@ -73,22 +81,33 @@ class LogWriter:
             if copy[:4] == MAGIC.to_bytes(4, "big"):
                 flags, copy = flags | 1, bytes(4) + copy[4:]
             stored.append(copy)
-            body += self._tag(sequence, block, flags, copy) + (b"" if number else UUID)
+            body += self._tag(sequence, block, flags, copy) + (b"" if number else self.tag_uuid)
         place = self.put(self._with_checksum(body, BLOCK_SIZE - 4))
         for copy in stored:
             self.put(copy)
         return place
 
+    @property
+    def _version(self) -> int:
+        if self.tag_version is None:
+            return 3 if self.checksums else 0
+        return self.tag_version
+
     def _tag(self, sequence: int, block: int, flags: int, copy: bytes) -> bytes:
-        if not self.checksums:
-            return struct.pack(">IHH", block, 0, flags)
         register = crc32c(self.seed, sequence.to_bytes(4, "big"))
-        return struct.pack(">IIII", block, flags, 0, crc32c(register, copy))
+        checksum = crc32c(register, copy) if self.checksums else 0
+        low, high = block & 0xFFFF_FFFF, block >> 32
+        if self._version == 3:
+            return struct.pack(">IIII", low, flags, high, checksum)
+        tag = struct.pack(">IHH", low, checksum & 0xFFFF, flags)
+        tag += struct.pack(">I", high) if self.wide else b""
+        return tag + (bytes(2) if self._version == 2 else b"")
 
     def revoke(self, sequence: int, blocks: Sequence[int]) -> int:
         """A revoke block."""
-        body = struct.pack(">IIII", MAGIC, 5, sequence, 16 + 4 * len(blocks))
-        body += b"".join(block.to_bytes(4, "big") for block in blocks)
+        width = 8 if self.wide else 4
+        body = struct.pack(">IIII", MAGIC, 5, sequence, 16 + width * len(blocks))
+        body += b"".join(block.to_bytes(width, "big") for block in blocks)
         return self.put(self._with_checksum(body, BLOCK_SIZE - 4))
 
     def commit(self, sequence: int, seconds: int = 0) -> int:
@@ -104,7 +123,8 @@ class LogWriter:
 
     def log(self, sequence: int, start: int = 0, *, incompat: int = 0) -> Log:
         """The log as it would be opened, its superblock saying what is given."""
-        incompat |= 0x11 if self.checksums else 0x1
+        incompat |= 0x1 | (0x2 if self.wide else 0)
+        incompat |= {3: 0x10, 2: 0x8, 0: 0}[self._version]
         body = bytearray(BLOCK_SIZE)
         struct.pack_into(">III", body, 0, MAGIC, 4, 0)
         struct.pack_into(">IIIII", body, 12, BLOCK_SIZE, self.length, 1, sequence, start)
@@ -112,7 +132,7 @@ class LogWriter:
         struct.pack_into(">I", body, 0x54, self.length - self.end)
         body[0x30:0x40] = UUID
         body[0x50] = 4
-        if self.checksums:
+        if self._version:
             struct.pack_into(">I", body, 0xFC, crc32c(ONES, body))
         self.rows[LOG_START] = np.frombuffer(body, np.uint8)
         return Log(MemoryBlocks(self.rows), self.log_blocks, needs_recovery=start != 0)

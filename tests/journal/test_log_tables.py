@@ -216,8 +216,8 @@ def test_a_revoke_block_that_counts_past_its_end_stops_a_recovery(count: int, ov
 
 def some_tags(count: int) -> Tags:
     numbers, never = np.arange(count), np.zeros(count, bool)
-    places = (numbers, numbers, numbers, numbers, numbers, numbers)
-    return Tags(*places, never, never, never, never)
+    columns = (numbers,) * 7
+    return Tags(*columns, never, never, never, never)
 
 
 def test_tags_and_revokes_beyond_the_limit_are_left_out() -> None:

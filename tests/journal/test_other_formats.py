@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 import pytest
 
 from ext4kit.audit import Audit, AuditFindings, VerdictCounts, audit_log
 from ext4kit.audit.claims import NOBODY, claims, find_breaks, plausible_tags
-from ext4kit.audit.survey import UNKNOWN_TAGS, Fault, Survey, survey
+from ext4kit.audit.survey import Fault, Survey, survey
 from tests.journal.log_writer import LOG_START, LogWriter
 
-BIT64 = 0x2
 
-
-class WidthWriter(LogWriter):
-    """A log without checksums whose tags have blocks of 32 or 64 bits."""
-
-    wide = False
-
-    def _tag(self, sequence: int, block: int, flags: int, copy: bytes) -> bytes:
-        return struct.pack(">IHH", block, 0, flags) + (bytes(4) if self.wide else b"")
-
-
-def audited(writer: LogWriter, sequence: int, incompat: int = 0) -> tuple[AuditFindings, Audit]:
+def audited(writer: LogWriter, sequence: int) -> tuple[AuditFindings, Audit]:
     findings = AuditFindings()
-    return findings, audit_log(writer.log(sequence, incompat=incompat), findings, VerdictCounts())
-
-
-COPIES = tuple((40 + number, b"%d" % number) for number in range(5))
-
-
-@pytest.mark.parametrize("wide_first", [False, True])
-def test_descriptors_of_another_width_are_known_by_where_they_lead(wide_first: bool) -> None:
-    """Of 3 and 4 in the old width the tags are not known; 5 and 6 are read as they are."""
-    writer = WidthWriter(48, checksums=False)
-    writer.wide = wide_first
-    writer.transaction(3, *COPIES)  # 1 to 7
-    writer.transaction(4, *COPIES)  # 8 to 14
-    writer.wide = not wide_first
-    writer.transaction(5, *COPIES)  # 15 to 21
-    writer.transaction(6, *COPIES)
-    incompat = 0 if wide_first else BIT64
-    findings, _ = audited(writer, 7, incompat)
-    assert findings.kept == []
-    found = survey(writer.log(7, incompat=incompat))
-    tags = dict(zip(found.position.tolist(), found.tags.tolist(), strict=True))
-    assert tags == {1: -1, 7: 0, 8: -1, 14: 0, 15: 5, 21: 0, 22: 5, 28: 0}
-
-
-def test_a_log_of_one_width_is_read_as_it_is() -> None:
-    for wide in (False, True):
-        writer = WidthWriter(48, checksums=False)
-        writer.wide = wide
-        writer.transaction(3, *COPIES)
-        writer.transaction(4, *COPIES)
-        found = survey(writer.log(5, incompat=BIT64 * wide))
-        assert found.tags.tolist() == [5, 0, 5, 0]
+    return findings, audit_log(writer.log(sequence), findings, VerdictCounts())
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -75,14 +31,15 @@ def test_checksums_of_another_seed_count_when_three_share_it(count: int) -> None
     assert strangers == (3 if count == 3 else 0)
 
 
-def test_checksums_of_the_logs_own_seed_count_alone() -> None:
+def test_checksums_of_the_logs_own_seed_are_verified() -> None:
     writer = LogWriter(48)
     writer.transaction(3, (40, b"a"))
     writer.checksums = False
     writer.transaction(9, (42, b"c"))
     found = survey(writer.log(10))
-    assert (found.fault == Fault.STRANGER).tolist() == [True, True, False, False]
-    assert found.tags.tolist() == [UNKNOWN_TAGS, 0, 1, 0]
+    assert (found.fault == Fault.NONE).all()
+    assert found.has_checksum.tolist() == [True, True, False, False]
+    assert found.tags.tolist() == [1, 0, 1, 0]
 
 
 def test_rows_are_found_by_position_and_orders_by_commits() -> None:

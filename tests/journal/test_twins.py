@@ -113,6 +113,7 @@ def test_without_checksums_a_commit_alone_with_another_id_is_damage() -> None:
     writer.descriptor(5, [(41, b"b")])
     place = writer.commit(4, LATER + 1)
     assert place in writer.log(6).headers.position.tolist()
+    assert copies_of(writer, 6)[4] == [(40, "a")]
 
 
 def gone_round(checksums: bool) -> LogWriter:

@@ -20,7 +20,6 @@ from ext4kit.parsers.journal import (
     JournalSuperblock,
     read_revokes,
     read_tags,
-    tag_bytes,
 )
 from tests.parsers.reference import needs_tools, run
 
@@ -51,7 +50,7 @@ def test_structures_have_the_kernels_sizes_and_offsets() -> None:
     [(NONE, 8), (WIDE, 12), (V2, 10), (V2 | WIDE, 14), (V3, 16), (V3 | WIDE, 16)],
 )
 def test_tag_bytes_depend_on_checksums_and_width(incompat: JournalIncompat, expected: int) -> None:
-    assert tag_bytes(features(incompat)) == expected
+    assert features(incompat).format.tag_bytes == expected
 
 
 def pack_tag(incompat: JournalIncompat, block: int, flags: int, checksum: int) -> bytes:
@@ -84,7 +83,7 @@ def test_tags_of_several_descriptors_come_back_as_they_were_packed(
     ]
     blocks = [pack_descriptor(incompat, tags) for tags in written]
     rows = np.frombuffer(b"".join(blocks), np.uint8).reshape(len(blocks), BLOCK_SIZE)
-    tags = read_tags(rows, features(incompat))
+    tags = read_tags(rows, features(incompat).format)
     has_checksums = bool(incompat & (V2 | V3))
     expected = [
         (row, ordinal, block, flags, checksum if has_checksums else 0)
@@ -98,30 +97,13 @@ def test_tags_of_several_descriptors_come_back_as_they_were_packed(
 @pytest.mark.parametrize("incompat", [NONE, V2, V3])
 def test_tags_without_a_last_flag_end_where_no_whole_tag_fits(incompat: JournalIncompat) -> None:
     row = pack_descriptor(incompat, [(8, SAME, 0)] * 200)
-    tags = read_tags(np.frombuffer(row, np.uint8)[None, :], features(incompat))
+    tags = read_tags(np.frombuffer(row, np.uint8)[None, :], features(incompat).format)
     tail = 4 if incompat & (V2 | V3) else 0
-    assert len(tags) == (BLOCK_SIZE - 12 - tail) // tag_bytes(features(incompat))
-
-
-@pytest.mark.parametrize("now", [NONE, WIDE])
-@pytest.mark.parametrize("checksums", [V2, V3])
-def test_an_older_descriptor_is_read_with_tags_of_the_size_of_its_time(
-    now: JournalIncompat, checksums: JournalIncompat
-) -> None:
-    """A mount without metadata checksums changes the size; older blocks stay."""
-    then = now | checksums
-    groups = [[(5, 0, 1), (6, SAME, 2), (7, SAME | LAST, 3)], [(8, LAST, 4)]]
-    packed = [pack_descriptor(one, group) for group in groups for one in (then, now)]
-    rows = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), BLOCK_SIZE)
-    tags = read_tags(rows, features(now), np.ones(len(rows), bool))
-    assert tags.block.tolist() == [5, 6, 7] * 2 + [8] * 2
-    assert tags.descriptor.tolist() == [0] * 3 + [1] * 3 + [2, 3]
-    strict = read_tags(rows, features(now), np.zeros(len(rows), bool))
-    assert strict.block.tolist() != tags.block.tolist()
+    assert len(tags) == (BLOCK_SIZE - 12 - tail) // features(incompat).format.tag_bytes
 
 
 def test_no_descriptors_give_no_tags() -> None:
-    assert len(read_tags(np.zeros((0, BLOCK_SIZE), np.uint8), features(V3))) == 0
+    assert len(read_tags(np.zeros((0, BLOCK_SIZE), np.uint8), features(V3).format)) == 0
 
 
 @pytest.mark.parametrize(("incompat", "width"), [(NONE, 4), (WIDE, 8), (V3, 4), (V3 | WIDE, 8)])
@@ -131,7 +113,7 @@ def test_revoke_records_end_at_the_count(incompat: JournalIncompat, width: int) 
     body = struct.pack(">IIII", journal.MAGIC, 5, 7, used + 1)  # a byte of a fourth record
     body += b"".join(number.to_bytes(width, "big") for number in [*numbers, 99])
     rows = np.frombuffer(body.ljust(BLOCK_SIZE, b"\0"), np.uint8)[None, :]
-    records = read_revokes(rows, features(incompat))
+    records = read_revokes(rows, features(incompat).format)
     assert records.block.tolist() == numbers
     assert not records.overflow[0]
 
@@ -140,7 +122,7 @@ def test_revoke_records_end_at_the_count(incompat: JournalIncompat, width: int) 
 def test_a_revoke_count_past_the_block_reads_nothing(incompat: JournalIncompat, limit: int) -> None:
     for count, overflows in ((limit, False), (limit + 1, True), (0xFFFFFFFF, True)):
         body = struct.pack(">IIII", journal.MAGIC, 5, 7, count).ljust(BLOCK_SIZE, b"\1")
-        records = read_revokes(np.frombuffer(body, np.uint8)[None, :], features(incompat))
+        records = read_revokes(np.frombuffer(body, np.uint8)[None, :], features(incompat).format)
         assert records.overflow.tolist() == [overflows]
         assert len(records.block) == (0 if overflows else (limit - 16) // 4)
 
