@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
+from ext4kit.journal.scan import HEADER_KINDS
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Features, Incompat, RoCompat
 from ext4kit.parsers.group import parse_groups
@@ -40,6 +43,13 @@ COPIES_EACH = 4  # of one transaction
 MOST_EPOCHS = 8  # more are probably forged
 _EXTRA = GOOD_OLD_SIZE // 2  # offset of `i_extra_isize` in words of two bytes
 _KINDS = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])
+_TELLING = np.r_[
+    SUPERBLOCK.span("s_inode_size"),
+    SUPERBLOCK.span("s_feature_incompat"),
+    SUPERBLOCK.span("s_feature_ro_compat"),
+    SUPERBLOCK.span("s_uuid"),
+    SUPERBLOCK.span("s_checksum_seed"),
+]  # bytes of a superblock
 _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
 
 
@@ -210,10 +220,12 @@ def epochs_of(fs: FileSystem, history: BlockHistory) -> Epochs:
     moved = _moved_tables(fs, history)
     copies = _Copies(fs, history, present, moved)
     if len(copies.rows) and (moved is not None or copies.show_a_change()):
-        found = _joined(superblock, present, sorted(copies.evidence(), key=lambda one: one[0]))
+        several = _joined(superblock, present, copies.evidence())
         orders = history.tids[copies.rows]
-        found = replace(_without_old(_filled(found, orders), orders), moved=moved)
-        _tell(fs, found, orders)
+        several = replace(_without_old(_filled(several, orders), orders), moved=moved)
+        if several.which.any() or moved is not None:
+            found = several
+            _tell(fs, found, orders)
     history.epochs = found
     return found
 
@@ -368,16 +380,25 @@ class _Copies:
         self._home = SUPERBLOCK_OFFSET // size
         place = np.flatnonzero(history.blocks == self._home)
         self._superblocks = place[np.argsort(history.tids[place], kind="stable")]
+        known = history.log.transactions.order
+        self._firsts = known[np.diff(known, prepend=known[:1] - 2) > 1]
+        self._lasts = known[np.diff(known, append=known[-1:] + 2) > 1]
         uuid = history.log.superblock.uuid
         self._seeds = {crc32c(ONES, uuid)} | ({present.seed} if present.seed is not None else set())
 
     def show_a_change(self) -> bool:
-        """Whether the oldest copies have another inode size or seed than the present one."""
-        first = self.history.tids[self.rows[0]]
-        oldest = list(self._of_superblocks(self._superblocks[:1]))
-        if oldest and oldest[0][1] != self.present:
+        """Whether there was a time with another inode size or seed than the present one.
+
+        All copies of the superblock are compared, else the oldest copies of inode tables.
+        """
+        headers = self.history.log.headers
+        sums = headers.has_checksum[headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS)]
+        if (sums != (self.present.seed is not None)).any():
             return True
-        if oldest and oldest[0][0] <= first:
+        told = list(self._of_superblocks(self._superblocks[self._begin_a_run()]))
+        if any(epoch != self.present for _, epoch in told):
+            return True
+        if told and told[0][0] <= self.history.tids[self.rows[0]]:
             return False
         rows = self.rows[:FIRST_COPIES]
         shown = [self._told(int(row)) for row in rows.tolist()]
@@ -386,20 +407,53 @@ class _Copies:
             return any(epoch != self.present for epoch in certain)
         return self.present.seed is not None and any(used for _, used in shown)
 
-    def evidence(self) -> Iterator[tuple[int, Epoch]]:
-        """(tid, epoch) of each copy that shows its epoch."""
+    def _begin_a_run(self) -> Bools:
+        """True for the copies of the superblock that tell another epoch than the one before."""
+        log, start = self.history.log, SUPERBLOCK_OFFSET % self.fs.superblock.block_size
+        pieces = [np.zeros((0, len(_TELLING)), np.uint8)]
+        for first in range(0, len(self._superblocks), log.reader.chunk):
+            some = self._superblocks[first : first + log.reader.chunk]
+            pieces.append(log.read_copies(self.history.tag_rows[some])[:, start + _TELLING])
+        return starts_group(*np.concatenate(pieces).T)
+
+    def evidence(self) -> list[tuple[int, Epoch]]:
+        """(tid, epoch) of copies that show their epoch, by tid.
+
+        All transactions of a mount are of one epoch. A copy of the superblock shows it best.
+        """
         step = max(len(self._superblocks) // MOST_COPIES, 1)
-        by_superblock = list(self._of_superblocks(self._superblocks[::step]))
-        self._seeds |= {epoch.seed for _, epoch in by_superblock if epoch.seed is not None}
-        yield from by_superblock
+        found = list(self._of_superblocks(self._superblocks[::step]))
+        self._seeds |= {epoch.seed for _, epoch in found if epoch.seed is not None}
         order = self.history.tids[self.rows]
-        rest = np.flatnonzero(~np.isin(order, [each for each, _ in by_superblock]))
+        mount = self._mounts_of(order)
+        told = self._mounts_of(np.array([tid for tid, _ in found], np.int64))
+        rest = np.flatnonzero(~np.isin(mount, told))
         rank = np.arange(len(rest)) - np.searchsorted(order[rest], order[rest])
         rest = rest[rank < COPIES_EACH]
-        for row in self.rows[rest[:: max(len(rest) // MOST_COPIES, 1)]].tolist():
-            epoch, _ = self._told(row)
+        rest = rest[:: max(len(rest) // MOST_COPIES, 1)]
+        headers = self.history.log.headers
+        bare = np.isin(mount, self._mounts_of(headers.order[~headers.has_checksum]))
+        for row, is_bare in zip(rest.tolist(), bare[rest].tolist(), strict=True):
+            epoch, _ = self._told(int(self.rows[row]), is_bare)
             if epoch is not None:
-                yield int(self.history.tids[row]), epoch
+                found.append((int(order[row]), epoch))
+        return sorted(self._of_whole_mounts(found), key=itemgetter(0))
+
+    def _of_whole_mounts(self, found: list[tuple[int, Epoch]]) -> Iterator[tuple[int, Epoch]]:
+        """The evidence, and the same for the first and last tid of a mount that it agrees on."""
+        by_mount: dict[int, list[tuple[int, Epoch]]] = {}
+        mounts = self._mounts_of(np.array([tid for tid, _ in found], np.int64))
+        for mount, one in zip(mounts.tolist(), found, strict=True):
+            by_mount.setdefault(mount, []).append(one)
+        for mount, told in by_mount.items():
+            yield from told
+            if len({epoch for _, epoch in told}) == 1:
+                yield int(self._firsts[mount]), told[0][1]
+                yield int(self._lasts[mount]), told[0][1]
+
+    def _mounts_of(self, tids: Int64s) -> Int64s:
+        """A number of the mount of each tid: an unmount and a recovery skip an id."""
+        return np.searchsorted(self._firsts, tids, side="right") - 1
 
     def _of_superblocks(self, rows: Rows) -> Iterator[tuple[int, Epoch]]:
         now = self.fs.superblock
@@ -419,31 +473,37 @@ class _Copies:
         data: UInt8s = self.history.log.read_copies(self.history.tag_rows[row : row + 1])[0]
         return data
 
-    def _told(self, row: int) -> tuple[Epoch | None, bool]:
-        """(epoch of a copy of an inode table or None, whether the copy holds inodes)."""
+    def _told(self, row: int, is_bare: bool = False) -> tuple[Epoch | None, bool]:
+        """(epoch of a copy of an inode table or None, whether the copy holds inodes).
+
+        Args:
+            row: a row of `history.tag_rows`.
+            is_bare: the log had no checksums at that time. Then the inodes may have those of an
+                earlier time, except the ones that were changed.
+        """
         data = self._read(row)
         group, byte = int(self._group[row]), int(self._byte[row])
         size = self.present.inode_size
         used = bool((data.view("<u2")[:: GOOD_OLD_SIZE // 2] != 0).any())
         while size >= GOOD_OLD_SIZE:
             seed = self._seed_with(data, group, byte, size)
-            if seed is not None:
+            if seed is not None and not (
+                is_bare and self._has_stale(data, group, byte, size, seed)
+            ):
                 return Epoch(size, seed), used
             size //= 2
-        plain = self.present.seed is None or _has_no_checksums(data, self.present.inode_size)
-        stated_size = size_told(data, self.present.inode_size) if plain else None
+        size = self.present.inode_size
+        plain = self.present.seed is None or is_bare or _has_no_checksums(data, size)
+        stated_size = size_told(data, size) if plain else None
         return (None if stated_size is None else Epoch(stated_size, None)), used
 
     def _seed_with(self, data: UInt8s, group: int, byte: int, size: int) -> int | None:
         """Seed of the checksums in a copy if inodes have that size; None if none matches."""
         if self.present.seed is None:  # earlier checksums are not needed
             return None
-        inodes = data[: len(data) // size * size].reshape(-1, size)
-        slot = np.flatnonzero(_has_type(inodes))
-        first = group * self.fs.superblock.inodes_per_group + byte // size + 1
-        if not len(slot):
+        rows, numbers = self._inodes(data, group, byte, size)
+        if not len(rows):
             return None
-        rows, numbers = inodes[slot], first + slot
         if size > GOOD_OLD_SIZE:
             marks, whole = inode_marks(rows)
             values, counts = np.unique((marks ^ numbers)[whole], return_counts=True)
@@ -452,11 +512,26 @@ class _Copies:
                 return int(values[best])
         for seed in sorted(self._seeds):
             epoch = Epoch(size, seed)
-            fits = inode_rows_ok(rows.copy(), numbers, epoch.superblock(self.fs.superblock)).sum()
+            fits = self._matching(rows, numbers, epoch).sum()
             least = 1 if epoch == self.present else 2  # a 16-bit checksum may match by chance
             if fits >= least and 2 * fits > len(rows):
                 return seed
         return None
+
+    def _has_stale(self, data: UInt8s, group: int, byte: int, size: int, seed: int) -> bool:
+        """Whether the checksum of an inode in a copy does not match with a seed."""
+        rows, numbers = self._inodes(data, group, byte, size)
+        return not self._matching(rows, numbers, Epoch(size, seed)).all()
+
+    def _inodes(self, data: UInt8s, group: int, byte: int, size: int) -> tuple[Bytes2D, Int64s]:
+        """(rows, numbers) of the used inodes in a copy of an inode table."""
+        inodes = data[: len(data) // size * size].reshape(-1, size)
+        slot = np.flatnonzero(_has_type(inodes))
+        first = group * self.fs.superblock.inodes_per_group + byte // size + 1
+        return inodes[slot], first + slot
+
+    def _matching(self, rows: Bytes2D, numbers: Int64s, epoch: Epoch) -> Bools:
+        return inode_rows_ok(rows.copy(), numbers, epoch.superblock(self.fs.superblock))
 
 
 def _has_type(inodes: Bytes2D) -> Bools:
