@@ -104,6 +104,7 @@ def test_an_interrupt_ends_the_kernel_and_all_its_processes(
         [sys.executable, "-m", "sample_images.kernels", guest.name, "--",
          "sh", "-c", f"echo > {started}; sleep 600"],
         cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE,
+        preexec_fn=_hear_interrupts,
     )  # fmt: skip
     deadline = time.monotonic() + PATIENCE
     while not started.exists():
@@ -118,6 +119,10 @@ def test_an_interrupt_ends_the_kernel_and_all_its_processes(
     while _processes(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def _hear_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell ignores it for what is in the background
 
 
 def _processes(folder: Path) -> list[str]:
