@@ -174,8 +174,8 @@ class LogFormat:
     Attributes:
         tag_version: 3 or 2 (tags of checksum v3 or v2) or 0.
         is_wide: block numbers have 64 bits.
-        has_checksums: each of these blocks and each copy has a checksum. Kernels before 6.13 also
-            write checksums with tags of version 0 if the features were cleared at this mount.
+        has_checksums: each of these blocks and each copy has a checksum. Kernels 5.10 to 6.12, but
+            not 6.18, also write checksums with tags of version 0 if a mount clears the features.
     """
 
     tag_version: int
