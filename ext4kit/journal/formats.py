@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group, starts_group
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.parsers.journal import (
     CHECKSUM_CRC32,
     COMMIT,
@@ -94,7 +94,9 @@ class FormatFinder:
             left = np.flatnonzero(older & (kind == of_kind))
             for number, one in enumerate(self.formats):
                 some = left[self._are_possible(stamped[left], one)]
-                explained = some[explains(rows[some], one)]
+                if not len(some):
+                    continue
+                explained = some[explains(rows, some, one)]
                 found[explained] = number
                 left = np.setdiff1d(left, explained)
         return found
@@ -107,13 +109,14 @@ class FormatFinder:
         possible: Bools = stamped == one.has_checksums
         return possible if self.formats[PRESENT].has_checksums else possible | ~stamped
 
-    def _are_descriptors(self, rows: Bytes2D, one: LogFormat) -> Bools:
+    def _are_descriptors(self, rows: Bytes2D, some: Rows, one: LogFormat) -> Bools:
         """True where the tags end with a last one, and each can have been written so.
 
         The kernel clears the block first, and writes a UUID of zeros behind the first tag.
         Source: kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`; fs/jbd2/journal.c,
         `jbd2_journal_get_descriptor_buffer`.
         """
+        rows = rows[some]
         tags = read_tags(rows, one)
         own_uuid = tags.flags & TagFlags.SAME_UUID == 0
         total = np.cumsum(one.tag_bytes + UUID_BYTES * own_uuid)
@@ -135,8 +138,9 @@ class FormatFinder:
         used[tags.descriptor[is_end]] = ends[is_end]
         return fine & _are_zero(rows, used, one)
 
-    def _are_revoke_blocks(self, rows: Bytes2D, one: LogFormat) -> Bools:
+    def _are_revoke_blocks(self, rows: Bytes2D, some: Rows, one: LogFormat) -> Bools:
         """True where the records fill the count, and each can have been written so."""
+        rows = rows[some]
         records = read_revokes(rows, one)
         used = widen(REVOKE.columns(rows)["r_count"])
         counts = np.bincount(records.row, minlength=len(rows))
@@ -145,11 +149,11 @@ class FormatFinder:
         fine[records.row[~sound]] = False
         return fine & _are_zero(rows, used, one)
 
-    def _are_commit_blocks(self, rows: Bytes2D, one: LogFormat) -> Bools:
+    def _are_commit_blocks(self, rows: Bytes2D, some: Rows, one: LogFormat) -> Bools:
         """True where a block fits: with a checksum always, else without one or with that of v1."""
         if one.has_checksums:
-            return np.ones(len(rows), bool)
-        raw = COMMIT.columns(rows)
+            return np.ones(len(some), bool)
+        raw = COMMIT.columns(rows[some])
         of_v1 = (raw["h_chksum_type"] == CHECKSUM_CRC32) & (raw["h_chksum_size"] == 4)
         of_none = (raw["h_chksum_type"] == 0) & (raw["h_chksum_size"] == 0)
         fine: Bools = of_v1 | (of_none & (raw["h_chksum"][:, 0] == 0))
@@ -157,7 +161,8 @@ class FormatFinder:
 
 
 def _are_zero(rows: Bytes2D, start: Int64s, one: LogFormat) -> Bools:
-    """True where a block is zero from byte `start` (per row) to the checksum at its end."""
-    behind = (rows != 0) & (np.arange(rows.shape[1]) >= start[:, None])
-    zero: Bools = ~behind[:, : rows.shape[1] - one.tail_bytes].any(axis=1)
+    """True where a block is zero from byte `start` (per row, even) to the checksum at its end."""
+    used = rows[:, : rows.shape[1] - one.tail_bytes].view(np.uint16) != 0
+    zeros = used[:, ::-1].argmax(axis=1)  # at the end; the first bytes are the magic
+    zero: Bools = 2 * (used.shape[1] - zeros) <= start
     return zero
