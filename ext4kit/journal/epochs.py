@@ -380,6 +380,8 @@ class _Copies:
         self._home = SUPERBLOCK_OFFSET // size
         place = np.flatnonzero(history.blocks == self._home)
         self._superblocks = place[np.argsort(history.tids[place], kind="stable")]
+        headers = history.log.headers
+        self._sound = headers.take(headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS))
         known = history.log.transactions.order
         self._firsts = known[np.diff(known, prepend=known[:1] - 2) > 1]
         self._lasts = known[np.diff(known, append=known[-1:] + 2) > 1]
@@ -391,11 +393,9 @@ class _Copies:
 
         All copies of the superblock are compared, else the oldest copies of inode tables.
         """
-        headers = self.history.log.headers
-        sums = headers.has_checksum[headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS)]
-        if (sums != (self.present.seed is not None)).any():
+        if (self._sound.has_checksum != (self.present.seed is not None)).any():
             return True
-        told = list(self._of_superblocks(self._superblocks[self._begin_a_run()]))
+        told = list(self._of_superblocks(self._superblocks[self._begin_a_run()][:MOST_COPIES]))
         if any(epoch != self.present for _, epoch in told):
             return True
         if told and told[0][0] <= self.history.tids[self.rows[0]]:
@@ -431,8 +431,8 @@ class _Copies:
         rank = np.arange(len(rest)) - np.searchsorted(order[rest], order[rest])
         rest = rest[rank < COPIES_EACH]
         rest = rest[:: max(len(rest) // MOST_COPIES, 1)]
-        headers = self.history.log.headers
-        bare = np.isin(mount, self._mounts_of(headers.order[~headers.has_checksum]))
+        without = self._sound.order[~self._sound.has_checksum]
+        bare = np.isin(mount, self._mounts_of(without))
         for row, is_bare in zip(rest.tolist(), bare[rest].tolist(), strict=True):
             epoch, _ = self._told(int(self.rows[row]), is_bare)
             if epoch is not None:

@@ -37,11 +37,12 @@ _ALL_FLAGS = 2 * TagFlags.LAST - 1
 
 
 def are_older(orders: Int64s, superblock: JournalSuperblock) -> Bools:
-    """True for the tids of blocks that a recovery does not read.
+    """True for tids below the first one that a recovery would read.
 
-    All others have the present format, because a recovery reads them with it.
+    All others have the present format, because a recovery reads them with it. Blocks with them in
+    a log that was closed cleanly are those of another file system.
     """
-    older: Bools = (superblock.start == 0) | (orders < superblock.sequence)
+    older: Bools = orders < superblock.sequence
     return older
 
 
@@ -52,7 +53,7 @@ class FormatFinder:
     Attributes:
         superblock: the journal superblock.
         formats: those that the blocks can have, the present one first.
-        limit: every block number of a revoke record is lower.
+        limit: every block number of a tag or revoke record is lower.
     """
 
     superblock: JournalSuperblock
@@ -123,7 +124,8 @@ class FormatFinder:
         starts, is_end = starts_group(tags.descriptor), ends_group(tags.descriptor)
         before = np.append(0, total[:-1])
         ends = HEADER.size + total - np.maximum.accumulate(np.where(starts, before, 0))
-        sound = tags.flags <= _ALL_FLAGS
+        sound = (tags.flags <= _ALL_FLAGS) & (tags.block < self.limit)
+        sound &= (tags.checksum == 0) | one.has_checksums
         sound &= (tags.flags & TagFlags.LAST != 0) == is_end
         sound &= ends <= rows.shape[1] - one.tail_bytes
         with_uuid = np.flatnonzero(own_uuid & sound)

@@ -5,7 +5,7 @@ The results are columns. They do not depend on the start of the log in the super
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.journal.formats import PRESENT, FormatFinder, are_older
 from ext4kit.journal.ring import LogReader, Ring, order_of
-from ext4kit.journal.twins import older_twins
+from ext4kit.journal.twins import older_twins, transaction_parts
 from ext4kit.parsers.journal import (
     COMMIT,
     COMMIT_CHECKSUM_OFFSET,
@@ -37,12 +37,13 @@ from ext4kit.parsers.journal import (
     tail_offset,
 )
 from ext4kit.problems import Problems, Severity
-from ext4kit.units import widen
+from ext4kit.units import NANOSECONDS, widen
 
 TAGS_PER_BLOCK = 8  # tags kept at most per block of the ring: surviving laps name it 1-2 times
 REVOKES_PER_BLOCK = 32
 LIMIT_FLOOR = 1 << 20
 COMMIT_BYTES = 64  # the commit header with its padding
+LATEST = 1 << 33  # s since 1970; later commit times are taken for this one
 HEADER_KINDS = (BlockType.DESCRIPTOR, BlockType.COMMIT, BlockType.REVOKE)
 
 
@@ -117,13 +118,11 @@ class Revokes(Table):
         block: int64, file system block.
         order: int64, tid of the revoking transaction.
         position: int64, log block of the revoke block.
-        checksum_ok: bool, False where the revoke block's checksum fails.
     """
 
     block: Int64s
     order: Int64s
     position: Int64s
-    checksum_ok: Bools
 
 
 @dataclass(slots=True)
@@ -189,13 +188,16 @@ def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring, blocks_co
     )
     for positions, rows in reader.stream(np.arange(ring.first, ring.end)):
         _read_chunk(positions, rows, superblock, ring, finder, found)
-    headers = _without_lost_checksums(Headers.concat(found.headers), superblock)
+    headers = Headers.concat(found.headers)
+    headers = _with_bad_checksums(headers, superblock, ring, _have_lost_checksums)
     of_twins = _older_twins(headers, superblock, ring, reader.problems)
     tags, revokes = Tags.concat(found.tags), Revokes.concat(found.revokes)
     if len(of_twins):
         headers = headers.take(~np.isin(headers.position, of_twins))
         tags = tags.take(~np.isin(tags.descriptor, of_twins))
         revokes = revokes.take(~np.isin(revokes.position, of_twins))
+    if superblock.features.has_block_checksums:
+        headers = _with_bad_checksums(headers, superblock, ring, _are_of_another_log)
     tags = _validated(tags, headers, ring, reader, superblock)
     return Tables(headers, tags, revokes, np.concatenate(found.without_magic), of_twins)
 
@@ -233,7 +235,6 @@ def _read_chunk(
     formats = finder.find(rows, kind, order, is_stamped)
     has_checksum = finder.formats[PRESENT].has_checksums & (formats == PRESENT)
     has_checksum = is_stamped | (has_checksum & np.isin(kind, HEADER_KINDS))
-    good = is_stamped | ~has_checksum
     tags = _read_descriptors(rows, kind, formats, finder)
     revokes = _read_revoke_blocks(rows, kind, formats, finder)
     commits = COMMIT.columns(rows)
@@ -244,7 +245,7 @@ def _read_chunk(
             kind=kind,
             order=order,
             has_checksum=has_checksum,
-            checksum_ok=good,
+            checksum_ok=is_stamped | ~has_checksum,
             is_partial=is_partial,
             commit_seconds=commits["h_commit_sec"].astype(np.uint64),
             commit_nanoseconds=widen(commits["h_commit_nsec"]),
@@ -273,25 +274,58 @@ def _read_chunk(
         )
     )
     row = revokes.row
-    found.add_revokes(Revokes(revokes.block, order[row], positions[row], good[row]))
+    found.add_revokes(Revokes(revokes.block, order[row], positions[row]))
 
 
-def _without_lost_checksums(headers: Headers, superblock: JournalSuperblock) -> Headers:
-    """The headers, with a bad checksum where one without a checksum is damaged.
+def _have_lost_checksums(headers: Headers, ring: Ring) -> Bools:
+    """True for blocks without a checksum in a transaction that has checksums.
 
-    All blocks of a transaction have one format. Therefore a block without a checksum next to one
-    of its transaction that has one was changed later.
+    All blocks of a transaction have one format. Therefore such a block was changed later.
     """
-    same = headers.order == np.roll(headers.order, -1)
-    stamped = headers.has_checksum & headers.checksum_ok
-    is_lost = np.roll(stamped & same, 1) | (np.roll(stamped, -1) & same)
-    is_lost &= ~headers.has_checksum & np.isin(headers.kind, HEADER_KINDS)
-    is_lost &= are_older(headers.order, superblock)
-    return replace(
-        headers,
-        has_checksum=headers.has_checksum | is_lost,
-        checksum_ok=headers.checksum_ok & ~is_lost,
-    )
+    part = transaction_parts(headers, ring)
+    has_checksums = np.zeros(len(headers), bool)
+    has_checksums[part[headers.has_checksum & headers.checksum_ok]] = True
+    return has_checksums[part]
+
+
+def _are_of_another_log(headers: Headers, ring: Ring) -> Bools:
+    """True for blocks that do not show that a transaction of this log had no checksums.
+
+    The log has them now. A commit block of which no other block is left shows nothing, nor does a
+    transaction that was committed before one with checksums and a lower id.
+    """
+    part = transaction_parts(headers, ring)
+    ids = headers.order[np.unique(part, return_index=True)[1]]
+    commit = np.flatnonzero(headers.kind == BlockType.COMMIT)
+    time = np.full(len(ids), -1)
+    seconds = np.minimum(headers.commit_seconds[commit], LATEST).astype(np.int64)
+    time[part[commit]] = seconds * NANOSECONDS + headers.commit_nanoseconds[commit]
+    has_checksums = np.zeros(len(ids), bool)
+    has_checksums[part[headers.has_checksum & headers.checksum_ok]] = True
+    by_id = np.argsort(ids, kind="stable")
+    latest = np.empty_like(time)
+    latest[by_id] = np.maximum.accumulate(np.where(has_checksums, time, -1)[by_id])
+    is_early = (time >= 0) & (time < latest)
+    is_lone = np.bincount(part, headers.kind != BlockType.COMMIT) == 0
+    other: Bools = (is_early | is_lone)[part]
+    return other
+
+
+def _with_bad_checksums(
+    headers: Headers,
+    superblock: JournalSuperblock,
+    ring: Ring,
+    bad: Callable[[Headers, Ring], Bools],
+) -> Headers:
+    """The headers, with a bad checksum for those without one for which `bad` is true."""
+    known = np.flatnonzero(np.isin(headers.kind, HEADER_KINDS))
+    some = headers.take(known)
+    if not len(some):
+        return headers
+    found = bad(some, ring) & ~some.has_checksum & are_older(some.order, superblock)
+    has_checksum, good = headers.has_checksum.copy(), headers.checksum_ok.copy()
+    has_checksum[known[found]], good[known[found]] = True, False
+    return replace(headers, has_checksum=has_checksum, checksum_ok=good)
 
 
 def _own_checksums(rows: Bytes2D, kind: Int64s, seed: int) -> tuple[Bools, Bools]:

@@ -28,7 +28,8 @@ NO_COMMIT = -1
 def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> Bools:
     """True for the metadata blocks of a transaction whose id a newer one has.
 
-    The newer transaction is the one that a recovery reads, else the one that was committed later.
+    The newer transaction is the one that a recovery reads, else the one with checksums if the log
+    has them now (without, if not), else the one that was committed later.
 
     Args:
         headers: sound metadata blocks, by position.
@@ -37,7 +38,7 @@ def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> 
     """
     if not len(headers):
         return np.zeros(0, bool)
-    part = _transactions(headers, ring)
+    part = transaction_parts(headers, ring)
     count, is_commit = int(part.max()) + 1, headers.kind == BlockType.COMMIT
     seconds, fraction = np.full(count, NO_COMMIT), np.zeros(count, np.int64)
     seconds[part[is_commit]] = headers.commit_seconds[is_commit].astype(np.int64)
@@ -57,8 +58,9 @@ def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> 
     distance = (headers.position[first] - superblock.start) % (ring.end - ring.first)
     ahead = (superblock.start != 0) & (ids >= superblock.sequence)  # a recovery reads it
     later_first = [-np.where(ahead, 0, column) for column in (fraction, seconds)]
-    rank = np.lexsort((first, *later_first, np.where(ahead, distance, 0), ids))
-    known = (is_apart & is_certain).tolist()
+    is_former = has_checksums != superblock.features.has_block_checksums
+    rank = np.lexsort((first, *later_first, np.where(ahead, distance, 0), is_former, ids))
+    known, former = (is_apart & is_certain).tolist(), is_former.tolist()
     begins, before = first.tolist(), commits[first].tolist()
     newest: dict[int, int] = {}
     older = np.zeros(count, bool)
@@ -66,11 +68,12 @@ def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> 
         other = newest.setdefault(tid, one)
         low, high = sorted((one, other), key=begins.__getitem__)
         # without a commit between them, damage lies between two parts of one
-        older[one] = known[one] and known[other] and before[high] > before[low]
+        apart = before[high] > before[low]
+        older[one] = apart and ((known[one] and known[other]) or former[one] != former[other])
     return older[part]
 
 
-def _transactions(headers: Headers, ring: Ring) -> Int64s:
+def transaction_parts(headers: Headers, ring: Ring) -> Int64s:
     """A number of the transaction of each metadata block, from 0.
 
     The blocks of a transaction follow each other in the ring, and its commit block is the last.

@@ -373,7 +373,8 @@ class TagColumns(Table):
         ordinal: int64, index of the tag in its descriptor, from 0.
         block: int64, home block of the copy.
         flags: int64, TagFlags.
-        checksum: int64, 16 bits (checksum v2) or 32 (v3); 0 where the format has none.
+        checksum: int64, the field of 32 bits (tags of v3) or 16; the kernel writes 0 without
+            checksums.
     """
 
     descriptor: Int64s
@@ -445,10 +446,7 @@ def _tag_columns(row: Rows, ordinal: Int64s, raw: Structures, log_format: LogFor
     block = widen(raw["t_blocknr"])
     if log_format.is_wide:
         block = join(raw["t_blocknr_high"], raw["t_blocknr"], 32)
-    checksum = widen(raw["t_checksum"])
-    if not log_format.has_checksums:
-        checksum = np.zeros_like(checksum)
-    return TagColumns(row, ordinal, block, widen(raw["t_flags"]), checksum)
+    return TagColumns(row, ordinal, block, widen(raw["t_flags"]), widen(raw["t_checksum"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,15 @@ def test_a_number_that_looks_like_the_last_tag_in_another_format_is_none() -> No
     assert told(writer.log(4)) == [(3, 10, 3), (3, 40, 2), (3, 41, 4)]
 
 
+def test_a_flag_that_looks_like_the_high_half_of_a_number_is_none() -> None:
+    """Read as 64-bit tags, 40, 0 and 10 are a tag of 40 and a last one far beyond any block."""
+    writer = LogWriter(32, checksums=False)
+    writer.tag_uuid = bytes(16)
+    writer.transaction(3, (40, b"a"), (0, b"b"), (10, b"c"))
+    writer.wide = True
+    assert told(writer.log(4)) == [(3, 0, 3), (3, 10, 4), (3, 40, 2)]
+
+
 @pytest.mark.parametrize("now", NOW, ids=name_of)
 def test_a_block_that_a_recovery_reads_has_the_present_format(now: Format) -> None:
     """What it cannot be in that format is damage, because the kernel takes it for damage."""
@@ -161,6 +170,72 @@ def test_a_descriptor_that_lost_its_checksum_is_damaged(uuid: bytes) -> None:
     findings, _ = audited(writer.log(6))
     assert [one.transaction for one in findings.kept if one.severity is Severity.ERROR] == [5]
     assert [one.checksum_ok for one in writer.log(6).transactions] == [True, True, False]
+
+
+def test_all_blocks_of_a_transaction_have_checksums_or_none_has() -> None:
+    """The log has none now; a commit block with one proves that both descriptors had one."""
+    writer = LogWriter(64)
+    places = [writer.descriptor(3, [(40 + number, b"a")]) for number in range(2)]
+    writer.commit(3)
+    writer.checksums = False
+    writer.transaction(4, (50, b"b"))
+    for place in places:
+        writer.rows[LOG_START + place, 15] ^= 1  # the block number of its tag
+    log = writer.log(5)
+    assert told(log) == [(4, 50, 7)]
+    findings, _ = audited(log)
+    assert {one.log_block for one in findings.kept if one.severity is Severity.ERROR} == {*places}
+
+
+def test_a_commit_block_of_an_older_log_does_not_harm_a_transaction_with_its_id() -> None:
+    """A file system made over another left the end of its log; ids began again."""
+    writer = LogWriter(64)
+    writer.transaction(2, (40, b"a"))
+    writer.transaction(3, (41, b"b"), (42, b"c"))
+    writer.checksums = False
+    writer.commit(3, 1)
+    writer.descriptor(4, [(43, b"d")])
+    writer.checksums = True
+    log = writer.log(4)
+    findings, result = audited(log)
+    assert result.is_sound, findings.kept
+    assert told(log) == [(2, 40, 2), (3, 41, 5), (3, 42, 6)]
+    assert [one.checksum_ok for one in log.transactions][:2] == [True, True]
+
+
+def test_a_commit_block_alone_is_no_transaction_without_checksums() -> None:
+    writer = LogWriter(64)
+    writer.transaction(2, (40, b"a"))
+    writer.head = 20
+    writer.checksums = False
+    writer.commit(3, 1)
+    writer.checksums = True
+    findings, result = audited(writer.log(5))
+    assert result.is_sound, findings.kept
+    assert [one.committed for one in writer.log(5).transactions] == [True, False]
+
+
+def test_a_transaction_with_a_higher_id_and_an_earlier_time_is_of_another_log() -> None:
+    """An unmount leaves out ids, and a transaction of an older log may have one of them."""
+    writer = LogWriter(64)
+    writer.transaction(2, (40, b"a"))
+    writer.checksums = False
+    writer.descriptor(3, [(41, b"b")])
+    writer.commit(3, 1)
+    writer.checksums = True
+    findings, result = audited(writer.log(5))
+    assert result.is_sound, findings.kept
+    assert told(writer.log(5)) == [(2, 40, 2)]
+
+
+def test_blocks_without_checksums_that_a_recovery_would_expect_are_not_read() -> None:
+    """Nothing before a change of the features has an id that is still to come."""
+    writer = LogWriter(64)
+    writer.transaction(2, (40, b"a"))
+    writer.checksums = False
+    writer.transaction(7, (41, b"b"))
+    writer.checksums = True
+    assert told(writer.log(3)) == [(2, 40, 2)]
 
 
 def test_copies_without_checksums_are_lost_from_where_a_newer_transaction_begins() -> None:
