@@ -289,10 +289,10 @@ def _have_lost_checksums(headers: Headers, ring: Ring) -> Bools:
 
 
 def _are_of_another_log(headers: Headers, ring: Ring) -> Bools:
-    """True for blocks that do not show that a transaction of this log had no checksums.
+    """True for blocks that an earlier log without checksums may have left; this one has them now.
 
-    The log has them now. A commit block of which no other block is left shows nothing, nor does a
-    transaction that was committed before one with checksums and a lower id.
+    A transaction is of another log if it was committed before one with checksums and a lower id.
+    A commit block of which no other block is left may be of either.
     """
     part = transaction_parts(headers, ring)
     ids = headers.order[np.unique(part, return_index=True)[1]]
