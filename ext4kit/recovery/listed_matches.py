@@ -97,9 +97,9 @@ def match_listed(
     """Files with the names that lists give to contents.
 
     A file fits if its path, as far as it is known, ends as the listed path does, and if it was not
-    written more often than others of the list. No other is left if it was made before the list, its
-    changes are counted and leave no room for a second writing, and as many files fit as there are
-    contents with these bytes.
+    written more often than others of the list. No other is left if it was made in a tick of the
+    clock before that of the list, its changes are counted and leave no room for a second writing,
+    and as many files fit as there are contents with these bytes.
 
     Args:
         listed: row of the content -> what lists say of it.
@@ -124,7 +124,7 @@ def match_listed(
             fit.file
             for fit in kept
             if fit.is_whole
-            and made[fit.file] <= fit.listed.time
+            and made[fit.file] < fit.listed.time
             and UNCOUNTED < fit.version < limits[fit.listed.where]
         }
         rewritten = {fit.file for fit in fitting} - texts.keys()  # had this content earlier
