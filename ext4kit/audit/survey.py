@@ -92,7 +92,7 @@ class Survey(Table):
 def survey(log: Log) -> Survey:
     """Every metadata block of a log, and every block that may have been one, by position."""
     headers = log.headers
-    sound = headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS) & ~headers.is_partial
+    sound = headers.is_sound & ~headers.is_partial
     plain = _plain(log, np.flatnonzero(sound))
     if not log.features.has_block_checksums:
         _mark_strangers(log, plain)
@@ -223,8 +223,7 @@ def _foreign_blocks(log: Log, found: Survey) -> Rows:
     """Rows that another format explains: checksums with another UUID, or no checksums."""
     headers, doubtful = log.headers, found.fault == Fault.BODY
     bare = (headers.kind == BlockType.COMMIT) & ~headers.commit_checksum.any(axis=1)
-    proven = headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS)
-    proven &= headers.has_checksum
+    proven = headers.is_sound & headers.has_checksum
     unstamped = np.isin(found.order, headers.order[bare]) | (found.stored == 0)
     unstamped &= doubtful & ~np.isin(found.order, headers.order[proven])
     lone = doubtful & (found.byte == NOWHERE) & (found.stored != NOT_STORED) & ~unstamped

@@ -29,7 +29,7 @@ def find_mounts(history: BlockHistory, block_size: int) -> Int64s:
     known = history.log.transactions
     if not len(known):
         return np.zeros(0, np.int64)
-    session = np.searchsorted(known.order[1:][np.diff(known.order) > 1], known.order, side="right")
+    session = known.session_of(known.order)
     mounts = MountCounts(history, block_size)
     row = known.row_of(mounts.tid)
     of_copy, counts = session[row[row >= 0]], mounts.counts(np.flatnonzero(row >= 0))

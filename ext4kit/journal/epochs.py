@@ -21,7 +21,6 @@ import numpy as np
 from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
-from ext4kit.journal.scan import HEADER_KINDS
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Features, Incompat, RoCompat
 from ext4kit.parsers.group import parse_groups
@@ -381,10 +380,7 @@ class _Copies:
         place = np.flatnonzero(history.blocks == self._home)
         self._superblocks = place[np.argsort(history.tids[place], kind="stable")]
         headers = history.log.headers
-        self._sound = headers.take(headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS))
-        known = history.log.transactions.order
-        self._firsts = known[np.diff(known, prepend=known[:1] - 2) > 1]
-        self._lasts = known[np.diff(known, append=known[-1:] + 2) > 1]
+        self._sound = headers.take(headers.is_sound)
         uuid = history.log.superblock.uuid
         self._seeds = {crc32c(ONES, uuid)} | ({present.seed} if present.seed is not None else set())
 
@@ -424,15 +420,16 @@ class _Copies:
         step = max(len(self._superblocks) // MOST_COPIES, 1)
         found = list(self._of_superblocks(self._superblocks[::step]))
         self._seeds |= {epoch.seed for _, epoch in found if epoch.seed is not None}
+        transactions = self.history.log.transactions
         order = self.history.tids[self.rows]
-        mount = self._mounts_of(order)
-        told = self._mounts_of(np.array([tid for tid, _ in found], np.int64))
+        mount = transactions.session_of(order)
+        told = transactions.session_of(np.array([tid for tid, _ in found], np.int64))
         rest = np.flatnonzero(~np.isin(mount, told))
         rank = np.arange(len(rest)) - np.searchsorted(order[rest], order[rest])
         rest = rest[rank < COPIES_EACH]
         rest = rest[:: max(len(rest) // MOST_COPIES, 1)]
         without = self._sound.order[~self._sound.has_checksum]
-        bare = np.isin(mount, self._mounts_of(without))
+        bare = np.isin(mount, transactions.session_of(without))
         for row, is_bare in zip(rest.tolist(), bare[rest].tolist(), strict=True):
             epoch, _ = self._told(int(self.rows[row]), is_bare)
             if epoch is not None:
@@ -441,19 +438,19 @@ class _Copies:
 
     def _of_whole_mounts(self, found: list[tuple[int, Epoch]]) -> Iterator[tuple[int, Epoch]]:
         """The evidence, and the same for the first and last tid of a mount that it agrees on."""
+        transactions = self.history.log.transactions
+        firsts = transactions.session_starts
+        order = transactions.order
+        lasts = order[np.diff(order, append=order[-1:] + 2) > 1]
         by_mount: dict[int, list[tuple[int, Epoch]]] = {}
-        mounts = self._mounts_of(np.array([tid for tid, _ in found], np.int64))
+        mounts = transactions.session_of(np.array([tid for tid, _ in found], np.int64))
         for mount, one in zip(mounts.tolist(), found, strict=True):
             by_mount.setdefault(mount, []).append(one)
         for mount, told in by_mount.items():
             yield from told
             if len({epoch for _, epoch in told}) == 1:
-                yield int(self._firsts[mount]), told[0][1]
-                yield int(self._lasts[mount]), told[0][1]
-
-    def _mounts_of(self, tids: Int64s) -> Int64s:
-        """A number of the mount of each tid: an unmount and a recovery skip an id."""
-        return np.searchsorted(self._firsts, tids, side="right") - 1
+                yield int(firsts[mount]), told[0][1]
+                yield int(lasts[mount]), told[0][1]
 
     def _of_superblocks(self, rows: Rows) -> Iterator[tuple[int, Epoch]]:
         now = self.fs.superblock

@@ -78,6 +78,12 @@ class Headers(Table):
     tags: Int64s
     overflow: Bools
 
+    @property
+    def is_sound(self) -> Bools:
+        """True for descriptor, revoke and commit blocks without a bad checksum."""
+        sound: Bools = self.checksum_ok & np.isin(self.kind, HEADER_KINDS)
+        return sound
+
 
 @dataclass(frozen=True, slots=True)
 class Tags(Table):
@@ -189,7 +195,8 @@ def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring, blocks_co
     for positions, rows in reader.stream(np.arange(ring.first, ring.end)):
         _read_chunk(positions, rows, superblock, ring, finder, found)
     headers = Headers.concat(found.headers)
-    headers = _with_bad_checksums(headers, superblock, ring, _have_lost_checksums)
+    if headers.has_checksum.any():
+        headers = _with_bad_checksums(headers, superblock, ring, _have_lost_checksums)
     of_twins = _older_twins(headers, superblock, ring, reader.problems)
     tags, revokes = Tags.concat(found.tags), Revokes.concat(found.revokes)
     if len(of_twins):
@@ -206,7 +213,7 @@ def _older_twins(
     headers: Headers, superblock: JournalSuperblock, ring: Ring, problems: Problems
 ) -> Int64s:
     """Log blocks of the transactions whose id a newer one has."""
-    sound = headers.take(headers.checksum_ok & np.isin(headers.kind, HEADER_KINDS))
+    sound = headers.take(headers.is_sound)
     older = older_twins(sound, superblock, ring)
     ids = np.unique(sound.order[older])
     if len(ids):
@@ -320,7 +327,7 @@ def _with_bad_checksums(
     """The headers, with a bad checksum for those without one for which `bad` is true."""
     known = np.flatnonzero(np.isin(headers.kind, HEADER_KINDS))
     some = headers.take(known)
-    if not len(some):
+    if some.has_checksum.all():
         return headers
     found = bad(some, ring) & ~some.has_checksum & are_older(some.order, superblock)
     has_checksum, good = headers.has_checksum.copy(), headers.checksum_ok.copy()

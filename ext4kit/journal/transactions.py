@@ -128,6 +128,15 @@ class Transactions(Table, Sequence[Transaction]):
         """Row of each tid (int64), -1 where the log has no such transaction."""
         return SortedIndex(self.order).rows(orders)
 
+    @property
+    def session_starts(self) -> Int64s:
+        """First tid of each run of consecutive ids: an unmount and a recovery skip an id."""
+        return self.order[np.diff(self.order, prepend=self.order[:1] - 2) > 1]
+
+    def session_of(self, orders: Int64s) -> Int64s:
+        """Number of the run of each tid (int64), from 0; -1 before the first one."""
+        return np.searchsorted(self.session_starts, orders, side="right") - 1
+
 
 def collect_transactions(log: Log) -> Transactions:
     """The transactions of a log."""
