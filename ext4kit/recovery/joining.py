@@ -50,7 +50,7 @@ from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNALLOCATED, UNTAGGED_JOURNAL, CarvedContents, head_at
 from ext4kit.recovery.listed_files import ListedName
-from ext4kit.recovery.listed_matches import ListedMatches, match_listed
+from ext4kit.recovery.listed_matches import FreedFiles, ListedMatches, match_listed
 from ext4kit.recovery.matching_input import PlacedFiles, find_placed_files, group_of
 from ext4kit.recovery.names import KnownName
 
@@ -137,7 +137,9 @@ def match_contents(
     order = np.lexsort((table.number, table.crtime))
     places, table = places[order], table.take(order)
     called = [names[place] for place in places.tolist()]
-    by_list = match_listed(listed, rows, called, table.crtime, table.version)
+    folder_made = _folder_made(blocks, names, called)
+    files = FreedFiles(called, table.crtime, folder_made, table.version)
+    by_list = match_listed(listed, rows, files)
     by_order, named = _ByOrder(), by_list.named
     if len(rows) <= MAX_CONTENTS:
         scene = MatchingProblem(blocks, contents, known, names, places, rows)
@@ -157,6 +159,24 @@ def match_contents(
     uses = Counter(match.content for match in joined.values())
     kept = {place: match for place, match in joined.items() if uses[match.content] == 1}
     return Matches(kept, frozenset(by_order.disputed | set(rows[by_list.fitting].tolist())))
+
+
+def _folder_made(
+    blocks: BlockAttribution, names: Sequence[KnownName | None], files: Sequence[KnownName | None]
+) -> Int64s:
+    """When the freed directory of each file was made, the oldest of its path; 0 if unknown."""
+    table = blocks.history.states.table.take(blocks.candidates.state_row)
+    made: dict[bytes, int] = {}
+    for at in np.flatnonzero(table.is_dir).tolist():
+        path, time = _known_path(names[at]), int(table.crtime[at])
+        made[path] = min(time, made.get(path, time))
+    folders = [_known_path(name).rpartition(b"/")[0] for name in files]
+    return np.array([made.get(folder, 0) if folder else 0 for folder in folders], np.int64)
+
+
+def _known_path(name: KnownName | None) -> bytes:
+    """Path as far as it is known, empty where nothing is."""
+    return (name.path or name.partial_path or b"") if name else b""
 
 
 def _asked(blocks: BlockAttribution) -> Rows:

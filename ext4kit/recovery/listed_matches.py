@@ -15,9 +15,27 @@ from ext4kit.recovery.listed_files import ListedName
 from ext4kit.recovery.names import KnownName
 
 LIKELIER = 300.0  # by the listed name of a content
+LIKELIER_LATE = 3.0  # where another file can have taken the place of the listed one since
 UNCOUNTED = 1  # i_version where the kernel does not count changes, which is usual before 6.1
 MAX_ALIKE = 1000  # files of one name, or of one name and directory name; more tell nothing
 _Parts = tuple[bytes, ...]  # of a path, the last one first
+
+
+@dataclass(frozen=True, slots=True)
+class FreedFiles:
+    """Files whose contents are asked for, as columns, in creation order.
+
+    Attributes:
+        names: of each, None where it is not known.
+        made: crtime of each.
+        folder_made: crtime of the directory of each, 0 where it is not known.
+        version: i_version of each.
+    """
+
+    names: Sequence[KnownName | None]
+    made: Int64s
+    folder_made: Int64s
+    version: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +44,7 @@ class ListedMatches:
 
     Attributes:
         texts: content -> each such file, and what the list says.
+        late: content -> those of them that can have taken the place of the listed file.
         named: content -> its file, where lists, names and times leave no other.
         names: content -> all names that lists give it.
         rewritten: content -> files that lists name for it and that were written again since.
@@ -33,6 +52,7 @@ class ListedMatches:
     """
 
     texts: dict[int, dict[int, str]] = field(default_factory=dict)
+    late: dict[int, set[int]] = field(default_factory=dict)
     named: dict[int, int] = field(default_factory=dict)
     names: dict[int, frozenset[bytes]] = field(default_factory=dict)
     rewritten: dict[int, set[int]] = field(default_factory=dict)
@@ -61,13 +81,17 @@ class ListedMatches:
         place = {row: at for at, row in enumerate(files.tolist())} if self.texts else {}
         found = dict(mentions)
         for at, content in enumerate(contents.tolist()):
-            listed = [place[file] for file in self.texts.get(content, ()) if file in place]
+            listed = {
+                place[file]: LIKELIER_LATE if file in self.late[content] else LIKELIER
+                for file in self.texts.get(content, ())
+                if file in place
+            }
             if not listed:
                 continue
             ratios: dict[int, float] = {}
             if at in mentions:
                 ratios.update(zip(*(one.tolist() for one in mentions[at]), strict=True))
-            ratios.update(dict.fromkeys(listed, LIKELIER))
+            ratios.update((file, max(one, ratios.get(file, one))) for file, one in listed.items())
             order = sorted(ratios)
             likelier: Float64s = np.array([ratios[one] for one in order])
             found[at] = np.array(order, np.int64), likelier
@@ -88,11 +112,7 @@ class ListedMatches:
 
 
 def match_listed(
-    listed: Mapping[int, Sequence[ListedName]],
-    rows: Int64s,
-    names: Sequence[KnownName | None],
-    made: Int64s,
-    version: Int64s,
+    listed: Mapping[int, Sequence[ListedName]], rows: Int64s, files: FreedFiles
 ) -> ListedMatches:
     """Files with the names that lists give to contents.
 
@@ -101,19 +121,21 @@ def match_listed(
     clock before that of the list, its changes are counted and leave no room for a second writing,
     and as many files fit as there are contents with these bytes.
 
+    A file that was made after the list, in a directory that was there before, can have taken the
+    place of the listed one, as editors do it, or have come out of the archive: its name says
+    little. In a directory that is younger than the list it came with it.
+
     Args:
         listed: row of the content -> what lists say of it.
         rows: the contents, in disk order.
-        names: of the files, in creation order.
-        made: crtime of each.
-        version: i_version of each.
+        files: whose contents are asked for.
     """
     found = ListedMatches()
     groups: dict[tuple[ListedName, ...], list[int]] = defaultdict(list)
     for content, row in enumerate(rows.tolist()):
         if row in listed:
             groups[tuple(listed[row])].append(content)
-    asked = _AskedFiles(names if groups else (), version)
+    asked = _FilesByName(files.names if groups else (), files.version)
     fits = [(contents, every, asked.fitting(every)) for every, contents in groups.items()]
     limits = _most_versions([fit for _, _, every in fits for fit in every])
     pairs: list[tuple[int, int]] = []
@@ -124,12 +146,18 @@ def match_listed(
             fit.file
             for fit in kept
             if fit.is_whole
-            and made[fit.file] < fit.listed.time
+            and files.made[fit.file] < fit.listed.time
             and UNCOUNTED < fit.version < limits[fit.listed.where]
+        }
+        late = {
+            fit.file
+            for fit in kept
+            if files.made[fit.file] >= fit.listed.time > files.folder_made[fit.file]
         }
         rewritten = {fit.file for fit in fitting} - texts.keys()  # had this content earlier
         for content in contents:
-            found.texts[content], found.rewritten[content] = texts, rewritten
+            found.texts[content], found.late[content] = texts, late
+            found.rewritten[content] = rewritten
             found.names[content] = frozenset(one.name for one in every)
             found.same[content] = contents[0]
         if len(sure) == len(contents):
@@ -170,7 +198,7 @@ def _most_versions(fits: Sequence[_Fit]) -> dict[bytes, int]:
     }
 
 
-class _AskedFiles:
+class _FilesByName:
     """Files whose contents are asked for, by name.
 
     Args:

@@ -24,6 +24,15 @@ def _content(kind: str, at: int, version: int = 0) -> bytes:
 
 def lie(stage: Stage) -> None:
     """A tree with lists, changed since; lists that accuse others; all of the tree goes."""
+    _lie(stage, with_copies=True)
+
+
+def lie_in_a_row(stage: Stage) -> None:
+    """The same with nothing else between the changes: new contents follow old ones in order."""
+    _lie(stage, with_copies=False)
+
+
+def _lie(stage: Stage, with_copies: bool) -> None:
     ballast = make_ballast(stage, 400)
     for kind in KINDS:
         for at in range(EACH):
@@ -39,6 +48,8 @@ def lie(stage: Stage) -> None:
     stage.write(f"{INFO}/garbage.md5sums", b"\0\xff" * 5000 + b"\n" + b"a" * 32 + b"  \n")
     for at in range(EACH):
         _change(stage, at)
+        if with_copies:
+            _copy(stage, at)
     for name in ("replaced", "rewritten"):  # a change of the list's inode is none of the list
         stage.path(f"{INFO}/{name}.md5sums").chmod(0o640)
     stage.remount()
@@ -54,6 +65,10 @@ def _change(stage: Stage, at: int) -> None:
     if at % 2:
         with stage.path(f"{SITE}/{_path('rewritten', at)}").open("wb") as stream:
             stream.write(_content("rewritten", at, 1))
+
+
+def _copy(stage: Stage, at: int) -> None:
+    """Files with the contents of listed ones, and of live ones that are listed."""
     stage.write(f"{SITE}/notes/my own {at}.txt", _content("copied", at))
     stage.write(f"live/{_path('living', at)}", _content("living", at))
     stage.write(f"{SITE}/notes/of mine {at}.txt", _content("living", at))
@@ -65,7 +80,11 @@ def _write_list(stage: Stage, name: str, files: list[tuple[bytes, str]]) -> None
     stage.write(f"{INFO}/{name}.md5sums", "".join(lines).encode())
 
 
-TRAPS = Recipe(
-    "listed_traps", "lists of files that were changed since", lie, ("-t", "ext4", "-J", "size=4"),
-    32 * MIB, forgotten=True,
-)  # fmt: skip
+_MAKING = ("-t", "ext4", "-J", "size=4"), 32 * MIB
+TRAPS = [
+    Recipe("listed_traps", "lists of files that were changed since", lie, *_MAKING, forgotten=True),
+    Recipe(
+        "listed_traps_in_a_row", "the same, one after another", lie_in_a_row, *_MAKING,
+        forgotten=True,
+    ),
+]  # fmt: skip

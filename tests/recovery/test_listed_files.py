@@ -14,11 +14,18 @@ import pytest
 
 from ext4kit.matching.file_lists import DigestKind
 from ext4kit.recovery.listed_files import ListedName, listed_name
-from ext4kit.recovery.listed_matches import ListedMatches, match_listed
+from ext4kit.recovery.listed_matches import (
+    LIKELIER,
+    LIKELIER_LATE,
+    FreedFiles,
+    ListedMatches,
+    match_listed,
+)
 from ext4kit.recovery.names import KnownName
 from sample_images import build
 from sample_images.recipes.leftovers import Leftovers, judge_leftovers
 from sample_images.recipes.making import make
+from sample_images.recipes.recipe import Recipe
 from sample_images.recipes.score import read_records
 from sample_images.recipes.truth import Built, FileTruth, Truth, load
 from tests.conftest import Cli
@@ -65,9 +72,15 @@ def packages(needs_kernel: None, ext4kit: Cli, tmp_path_factory: pytest.TempPath
     return came_of(ext4kit, built, tmp_path_factory.mktemp("packages") / "out")
 
 
-@pytest.fixture(scope="module")
-def traps(needs_kernel: None, ext4kit: Cli, tmp_path_factory: pytest.TempPathFactory) -> Came:
-    built = built_once("listed-traps", lambda folder: make(TRAPS, folder))
+@pytest.fixture(scope="module", params=TRAPS, ids=lambda recipe: recipe.name)
+def traps(
+    request: pytest.FixtureRequest,
+    needs_kernel: None,
+    ext4kit: Cli,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Came:
+    recipe: Recipe = request.param
+    built = built_once(recipe.name, lambda folder: make(recipe, folder))
     return came_of(ext4kit, built, tmp_path_factory.mktemp("traps") / "out")
 
 
@@ -167,11 +180,15 @@ def said(
 
 
 def matched(
-    listed: dict[int, list[ListedName]], files: list[bytes], made: int = 50, version: int = 2
+    listed: dict[int, list[ListedName]],
+    files: list[bytes],
+    made: int = 50,
+    version: int = 2,
+    folder_made: int = 0,
 ) -> ListedMatches:
     """What is matched among contents 0 to 9 and files that were made at one time."""
-    times, versions = np.full(len(files), made), np.full(len(files), version)
-    return match_listed(listed, np.arange(10), [name(path) for path in files], times, versions)
+    columns = (np.full(len(files), one) for one in (made, folder_made, version))
+    return match_listed(listed, np.arange(10), FreedFiles([name(path) for path in files], *columns))
 
 
 README, COPY = b"usr/share/doc/x/README", b"home/x/README"
@@ -200,6 +217,22 @@ def test_a_file_that_was_not_made_before_the_list_is_only_possible(made: int) ->
     assert list(found.texts[3]) == [0]
 
 
+@pytest.mark.parametrize(
+    ("made", "folder_made", "is_late"), [(99, 50, False), (100, 99, True), (101, 100, False)]
+)
+def test_a_file_may_replace_a_listed_one_in_a_directory_older_than_the_list(
+    made: int, folder_made: int, is_late: bool
+) -> None:
+    found = matched({3: [said(README)]}, [README], made=made, folder_made=folder_made)
+    assert found.late[3] == ({0} if is_late else set())
+    files, contents = np.array([0]), np.array([3])
+    likelier = LIKELIER_LATE if is_late else LIKELIER
+    assert found.added_to({}, contents, files)[0][1].tolist() == [likelier]
+    in_content = {0: (np.array([0]), np.array([50.0]))}  # it names the file itself
+    likelier = max(50.0, likelier)
+    assert found.added_to(in_content, contents, files)[0][1].tolist() == [likelier]
+
+
 def test_a_file_that_was_written_again_does_not_get_what_it_held_before() -> None:
     found = matched({3: [said(README)]}, [README], version=9)
     assert (found.named, found.texts[3]) == ({}, {})
@@ -212,7 +245,8 @@ def test_a_file_whose_changes_leave_room_for_a_second_writing_is_only_possible()
     versions = np.array([4, 5])
     listed = {2: [said(files[0])], 7: [said(files[1])]}
     names = [name(path) for path in files]
-    found = match_listed(listed, np.arange(10), names, np.full(2, 50), versions)
+    columns = FreedFiles(names, np.full(2, 50), np.zeros(2, np.int64), versions)
+    found = match_listed(listed, np.arange(10), columns)
     assert found.named == {2: 0}
     assert list(found.texts[7]) == [1]
 
