@@ -28,10 +28,10 @@ _TEXT = """\
 Written by `python -m sample_images.kernels.truth --page docs/truth.md` from the counts of
 `make fuzz-kernel`.
 
-Histories of {operations} operations, of all layouts alike and with the same seeds on each kernel;
-what the kernel does with them differs. A user-mode kernel owns its clock, so minutes pass between
-its operations and up to days between its mounts. *Exact kept* is the share of the files that came
-back exactly, with any content, that are graded intact or consistent.
+Histories of {operations} operations, of all layouts alike; what two kernels do with the same seed
+differs. A user-mode kernel owns its clock, so minutes pass between its operations and up to days
+between its mounts. *Exact kept* is the share of the files that came back exactly, with any content,
+that are graded intact or consistent.
 """
 _COLUMNS = (
     "kernel", "images", "deleted files", "intact", "of these wrong", "consistent",
