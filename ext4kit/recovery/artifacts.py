@@ -25,7 +25,7 @@ from ext4kit.recovery.maps.rebuilt import (
 )
 from ext4kit.recovery.older_states import find_older_states
 from ext4kit.recovery.search_sources import SearchSource
-from ext4kit.recovery.untagged_content import UntaggedBlocks, data_end_scanner
+from ext4kit.recovery.untagged_content import DataEnds, UntaggedBlocks, data_end_scanner
 from ext4kit.unallocated.indirect import indirect_scanner
 from ext4kit.unallocated.metadata import MetadataBlocks, metadata_scanner
 from ext4kit.unallocated.owners import index_known_inodes, number_inode_blocks
@@ -40,14 +40,14 @@ class UnallocatedScan:
         space: the space scanned.
         metadata: metadata blocks.
         pointers: blocks (n,) that may be indirect blocks.
-        data_ends: (log blocks, bytes up to the last nonzero one) of each batch.
+        data_ends: of each batch.
         block_features: for carving; None without it.
     """
 
     space: UnallocatedSpace
     metadata: MetadataBlocks
     pointers: Int64s
-    data_ends: list[tuple[Int64s, Int64s]]
+    data_ends: list[DataEnds]
     block_features: BlockFeatures | None
 
 
@@ -89,10 +89,11 @@ def scan_unallocated(
     if sources - {SearchSource.JOURNAL}:
         count_mapped_as_used(history.fs)
     space, superblock = UnallocatedSpace(history), history.fs.superblock
-    looks: list[Scanner[MetadataBlocks | Int64s | tuple[Int64s, Int64s] | BlockFeatures | None]]
+    looks: list[Scanner[MetadataBlocks | Int64s | DataEnds | BlockFeatures | None]]
     looks, features = [], None
     if SearchSource.BLOCKS in sources:
-        looks += [metadata_scanner(superblock), indirect_scanner(superblock), data_end_scanner]
+        looks += [metadata_scanner(superblock), indirect_scanner(superblock)]
+        looks.append(data_end_scanner(history.fs))
     if SearchSource.RUNS in sources:
         looks.append(feature_scanner)
     seen = list(chain.from_iterable(scan(space, looks, progress))) if looks else []

@@ -10,6 +10,7 @@ if it fits the creation order of all files of the transaction.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -20,12 +21,14 @@ from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.carving import BlockFeatures, feature_scanner, zero_tails
+from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
 from ext4kit.journal import Log
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.journal_content import ContentCopies, TaggedContentBlocks
-from ext4kit.unallocated.space import BlockBatch
+from ext4kit.unallocated.group_metadata import group_metadata_test
+from ext4kit.unallocated.space import BlockBatch, Scanner
 from ext4kit.unallocated.untagged import tids_of_untagged
 
 _ROWS_AT_ONCE = 1024
@@ -33,6 +36,10 @@ _MAX_ZERO_TAIL = 64  # bytes of zeros that a block in the middle of a file may e
 _MAX_POSITIONS = 4  # places that fit a file; one that fits more is told by none
 _MAX_PAIRS = 1 << 16  # places that are looked at together
 _MIN_CHAIN = 3  # that follow each other: chance does not do that
+
+
+DataEnds = tuple[Int64s, Int64s, Bools]
+"""Log blocks; bytes up to the last one that is not zero; which look like metadata of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +50,17 @@ class UntaggedBlocks(Table):
         position: int64 (n,), log blocks.
         tid: int64 (n,), transaction that wrote each.
         data_end: int64 (n,), bytes up to the last nonzero one.
+        of_group: bool (n,), which ones look like metadata of groups.
     """
 
     position: Int64s
     tid: Int64s
     data_end: Int64s
+    of_group: Bools
 
     @classmethod
     def from_scan(
-        cls, log: Log | None, ends: list[tuple[Int64s, Int64s]], metadata: Int64s
+        cls, log: Log | None, ends: Sequence[DataEnds], metadata: Int64s
     ) -> UntaggedBlocks:
         """Untagged blocks with data.
 
@@ -61,17 +70,24 @@ class UntaggedBlocks(Table):
             metadata: int64, log blocks recognised as metadata.
         """
         none = np.zeros(0, np.int64)
-        position, end = (np.concatenate(part) for part in zip((none, none), *ends, strict=True))
+        columns = zip((none, none, np.zeros(0, bool)), *ends, strict=True)
+        position, end, of_group = (np.concatenate(part) for part in columns)
         kept = ~np.isin(position, metadata) & (end > 0)
         position, end = position[kept], end[kept]
-        return cls(position, tids_of_untagged(log, position), end)
+        return cls(position, tids_of_untagged(log, position), end, of_group[kept])
 
 
-def data_end_scanner(batch: BlockBatch) -> tuple[Int64s, Int64s] | None:
-    """(log blocks, bytes up to the last one that is not zero); a look for `survey`."""
-    if not batch.in_log:
-        return None
-    return batch.blocks, batch.data.shape[1] - zero_tails(batch.data)
+def data_end_scanner(fs: FileSystem) -> Scanner[DataEnds | None]:
+    """Scanner of the log for `DataEnds`."""
+    is_of_group = group_metadata_test(fs)
+
+    def look(batch: BlockBatch) -> DataEnds | None:
+        if not batch.in_log:
+            return None
+        data = batch.data
+        return batch.blocks, data.shape[1] - zero_tails(data), is_of_group(data)
+
+    return look
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +150,7 @@ def _candidate_positions(
     after = np.minimum(before + 1, len(copies) - 1)
     gap: Bools = copies.position[after] != copies.position[before] + 1
     fits &= (first == 0) | (copies.data_end[before] < block_size) | gap
+    fits &= ~copies.of_group[first]  # else the file begins before it, and it is not of the file
     fits &= (copies.tid[first] == copies.tid[last]) & (copies.tid[last] <= wanted.tid[file])
     return file[fits], first[fits]
 

@@ -127,7 +127,7 @@ def blocks_of(
     none = np.zeros(0, np.int64)
     findings = SimpleNamespace(
         history=history, maps=maps or RebuiltMaps.empty(), block_features=None,
-        untagged=loose or UntaggedBlocks(none, none, none),
+        untagged=loose or UntaggedBlocks(none, none, none, none.astype(bool)),
     )  # fmt: skip
     usual = [
         {
@@ -446,8 +446,9 @@ Copy = tuple[int, int, int]  # log block, order, bytes up to the last one that i
 TWO = BLOCK + 10  # size of a file of two blocks
 
 
-def loosely(*rows: Copy) -> UntaggedBlocks:
-    return UntaggedBlocks(*table(*rows, width=3))
+def loosely(*rows: Copy, of_group: Sequence[int] = ()) -> UntaggedBlocks:
+    position, tid, end = table(*rows, width=3)
+    return UntaggedBlocks(position, tid, end, np.isin(position, of_group))
 
 
 def with_loose(
@@ -481,6 +482,19 @@ def test_a_file_that_was_written_over_is_read_from_copies_that_only_its_size_fin
     assert told_loose(with_loose()) == {0: ([AT, AT + 1], [31, 30]), 1: ([900], [32])}
     in_one_run = with_loose(had=runs((0, 0, 2, AT), (1, 0, 1, 900)))
     assert told_loose(in_one_run) == {0: ([AT, AT + 1], [30, 31]), 1: ([900], [32])}
+
+
+@pytest.mark.parametrize(("of_group", "told"), [((), [0]), ((31,), []), ((30,), [0])])
+def test_metadata_of_groups_in_front_of_the_rest_of_a_file_is_not_its_first_block(
+    of_group: Sequence[int], told: list[int]
+) -> None:
+    """A commit ends while a file is written: its blocks before and after have metadata between."""
+    rows = [(30, STATE, 60), (31, STATE, BLOCK), (32, STATE, 10)]
+    found = blocks_of(
+        {}, blocks=runs((0, 0, 2, AT)), states=[state(size=TWO)], in_use=[AT],
+        loose=loosely(*rows, of_group=of_group),
+    )  # fmt: skip
+    assert list(told_loose(found)) == told
 
 
 def test_a_file_that_nobody_wrote_over_is_read_from_the_disk() -> None:

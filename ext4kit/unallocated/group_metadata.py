@@ -1,0 +1,48 @@
+"""Copies of superblocks, group descriptors and bitmaps that no descriptor block names.
+
+Such blocks have no owner and, but for the superblock, nothing that names their kind. One of them in
+the log, in front of the rest of a journaled file, can pass for the first block of that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ext4kit.arrays.types import Bools, Bytes2D
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.geometry import descriptors_per_block
+from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK_OFFSET
+
+_EACH = 4  # of so many bytes one is looked at
+_MIN_EVEN = 1 / 2  # of the bytes of a bitmap are 0x00 or 0xFF
+_MIN_SET = 1 / 32  # are 0xFF; other blocks with many zeros have few of them
+_MAGIC_AT = 56  # in the superblock (kernel fs/ext4/ext4.h, `s_magic`)
+
+
+def group_metadata_test(fs: FileSystem) -> Callable[[Bytes2D], Bools]:
+    """Test of blocks (n, block size): bool (n,), which ones look like metadata of groups.
+
+    A block of group descriptors begins with the places of the bitmaps of its first group, which
+    do not change. Bitmaps are told by their bytes: runs of bits that are alike.
+    """
+    groups, size = fs.groups, fs.superblock.block_size
+    first = slice(None, None, descriptors_per_block(fs.superblock))
+    low = np.uint64(0xFFFFFFFF)
+    block_bitmap = groups.block_bitmap[first].astype(np.uint64) & low
+    inode_bitmap = groups.inode_bitmap[first].astype(np.uint64) & low
+    heads = np.sort(block_bitmap | inode_bitmap << np.uint64(32))
+    magic_at = (SUPERBLOCK_OFFSET if size > SUPERBLOCK_OFFSET else 0) + _MAGIC_AT
+
+    def test(data: Bytes2D) -> Bools:
+        head = np.ascontiguousarray(data[:, :8]).view("<u8")[:, 0]
+        magic = np.ascontiguousarray(data[:, magic_at : magic_at + 2]).view("<u2")[:, 0]
+        some = data[:, ::_EACH]
+        ones = (some == 0xFF).mean(axis=1)
+        even = ones + (some == 0).mean(axis=1)
+        found: Bools = (even > _MIN_EVEN) & (ones > _MIN_SET)
+        found |= np.isin(head, heads) | (magic == MAGIC)
+        return found
+
+    return test
