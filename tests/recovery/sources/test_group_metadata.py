@@ -33,7 +33,8 @@ def made(folder: Path, options: str) -> Path:
 def places_of(image: Path) -> tuple[list[int], list[int]]:
     """(blocks of the superblock and of group descriptors, blocks of bitmaps that are in use)."""
     text = run("dumpe2fs", image).decode()
-    heads = [int(one) for one in re.findall(r"(?:Primary superblock|Group descriptor) at (\d+)", text)]
+    alone = re.findall(r"(?:Primary superblock|Group descriptor) at (\d+)", text)
+    heads = [int(one) for one in alone]
     heads += [
         block
         for low, high in re.findall(r"Group descriptors at (\d+)-(\d+)", text)
