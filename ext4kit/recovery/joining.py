@@ -51,7 +51,7 @@ from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNALLOCATED, UNTAGGED_JOURNAL, CarvedContents, head_at
 from ext4kit.recovery.listed_files import ListedName
 from ext4kit.recovery.listed_matches import FreedFiles, ListedMatches, match_listed
-from ext4kit.recovery.matching_input import PlacedFiles, find_placed_files, group_of
+from ext4kit.recovery.matching_input import PlacedFiles, directory_of, find_placed_files, group_of
 from ext4kit.recovery.names import KnownName
 
 BETWEEN = "position between two located files"
@@ -137,9 +137,11 @@ def match_contents(
     order = np.lexsort((table.number, table.crtime))
     places, table = places[order], table.take(order)
     called = [names[place] for place in places.tolist()]
-    folder_made = _folder_made(blocks, names, called)
-    files = FreedFiles(called, table.crtime, folder_made, table.version)
-    by_list = match_listed(listed, rows, files)
+    by_list = ListedMatches()
+    if listed:
+        folder_made = _folder_made(blocks, names, called)
+        files = FreedFiles(called, table.crtime, folder_made, table.version)
+        by_list = match_listed(listed, rows, files)
     by_order, named = _ByOrder(), by_list.named
     if len(rows) <= MAX_CONTENTS:
         scene = MatchingProblem(blocks, contents, known, names, places, rows)
@@ -168,15 +170,11 @@ def _folder_made(
     table = blocks.history.states.table.take(blocks.candidates.state_row)
     made: dict[bytes, int] = {}
     for at in np.flatnonzero(table.is_dir).tolist():
-        path, time = _known_path(names[at]), int(table.crtime[at])
-        made[path] = min(time, made.get(path, time))
-    folders = [_known_path(name).rpartition(b"/")[0] for name in files]
+        if name := names[at]:
+            time = int(table.crtime[at])
+            made[name.known_path] = min(time, made.get(name.known_path, time))
+    folders = [directory_of(name) for name in files]
     return np.array([made.get(folder, 0) if folder else 0 for folder in folders], np.int64)
-
-
-def _known_path(name: KnownName | None) -> bytes:
-    """Path as far as it is known, empty where nothing is."""
-    return (name.path or name.partial_path or b"") if name else b""
 
 
 def _asked(blocks: BlockAttribution) -> Rows:
@@ -360,7 +358,7 @@ def name_parts(name: KnownName | None) -> tuple[bytes, bytes] | None:
     """(name, name of the folder it is in) as far as they are known."""
     if name is None:
         return None
-    above = (name.path or name.partial_path or b"").rpartition(b"/")[0]
+    above = name.known_path.rpartition(b"/")[0]
     upper, _, folder = above.rpartition(b"/")
     if folder == CATALOGUES:
         return name.name, catalogue_folder(upper.rpartition(b"/")[2])

@@ -97,7 +97,7 @@ class DirectoryIds:
     """
 
     def __init__(self, names: Sequence[KnownName | None]) -> None:
-        paths = [_directory_of(name) for name in names]
+        paths = [directory_of(name) for name in names]
         self._numbers: dict[bytes, int] = {}
         for path in paths:
             if path is not None:
@@ -122,7 +122,7 @@ class DirectoryIds:
         found = np.full(len(number), NOTHING)
         removed = np.flatnonzero(candidate != NOTHING)
         found[removed] = self._assign_ids(
-            [_directory_of(names[row]) for row in candidate[removed].tolist()]
+            [directory_of(names[row]) for row in candidate[removed].tolist()]
         )
         living = np.flatnonzero(candidate == NOTHING)
         tree = fs.tree(only=with_inodes(number[living]))
@@ -135,7 +135,6 @@ class DirectoryIds:
         return found
 
 
-def _directory_of(name: KnownName | None) -> bytes | None:
+def directory_of(name: KnownName | None) -> bytes | None:
     """Path or partial path of the directory of a file."""
-    path = (name.path or name.partial_path) if name else None
-    return path.rpartition(b"/")[0] if path else None
+    return name.known_path.rpartition(b"/")[0] if name and name.known_path else None

@@ -47,6 +47,11 @@ class KnownName:
     source: str
     ground: Ground | None = None
 
+    @property
+    def known_path(self) -> bytes:
+        """The path, or the known part of it; empty where nothing is known."""
+        return self.path or self.partial_path or b""
+
 
 @dataclass(frozen=True, slots=True)
 class CandidateNames:

@@ -14,8 +14,7 @@ from ext4kit.unallocated.group_metadata import group_metadata_test
 from sample_images.recipes.contents import noise
 from sample_images.recipes.machine import run
 from tests.environment import missing
-
-MANY = "-O meta_bg,^resize_inode -g 1024"  # several blocks of group descriptors
+from tests.journal.test_block_places import ranges
 
 
 def made(folder: Path, options: str) -> Path:
@@ -33,13 +32,8 @@ def made(folder: Path, options: str) -> Path:
 def places_of(image: Path) -> tuple[list[int], list[int]]:
     """(blocks of the superblock and of group descriptors, blocks of bitmaps that are in use)."""
     text = run("dumpe2fs", image).decode()
-    alone = re.findall(r"(?:Primary superblock|Group descriptor) at (\d+)", text)
-    heads = [int(one) for one in alone]
-    heads += [
-        block
-        for low, high in re.findall(r"Group descriptors at (\d+)-(\d+)", text)
-        for block in range(int(low), int(high) + 1)
-    ]
+    told = re.findall(r"(?:Primary superblock|Group descriptors?) at ([\d-]+)", text)
+    heads = [block for one in told for block in ranges(one)]
     bitmaps: list[int] = []
     for group in text.split("\nGroup ")[1:]:
         used = re.search(r"^  0 free blocks", group, re.MULTILINE)
@@ -53,7 +47,7 @@ def places_of(image: Path) -> tuple[list[int], list[int]]:
     [
         "-t ext4 -b 4096 -g 1024",
         "-t ext4 -b 2048 -g 1024",
-        f"-t ext4 -b 1024 {MANY}",
+        "-t ext4 -b 1024 -O meta_bg,^resize_inode -g 1024",  # several blocks of descriptors
         "-t ext3 -b 1024 -g 1024",
         "-t ext4 -b 4096 -O ^64bit,^metadata_csum -g 1024",
     ],
