@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Protocol, Self, get_args, get_origin, get_type_hints
+from typing import Annotated, Protocol, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -17,7 +17,8 @@ class Table:
     """Columns of equal length, one per field; row `i` is element `i` of every column.
 
     A column is a NumPy array whose first axis counts rows, a list, or an object with its own
-    `take`, `concat` and `empty`, such as a table. The annotation of an array names its dtype.
+    `take`, `concat` and `empty`, such as a table. The annotation of an array is an alias of
+    `ext4kit.arrays.types`, which states its dtype.
     """
 
     def __len__(self) -> int:
@@ -43,7 +44,7 @@ class Table:
     @classmethod
     def empty(cls) -> Self:
         """The table without rows; its arrays have one axis and the dtypes of the annotations."""
-        hints = _HINTS.get(cls) or _HINTS.setdefault(cls, get_type_hints(cls))
+        hints = _HINTS.get(cls) or _HINTS.setdefault(cls, get_type_hints(cls, include_extras=True))
         return cls(*(_blank(hints[name]) for name in _column_names(cls)))
 
 
@@ -85,6 +86,7 @@ def _joined(parts: Sequence[Table], name: str) -> object:
 
 def _blank(hint: type[_Nested]) -> object:
     kind = get_origin(hint)
-    if kind is np.ndarray:
-        return np.zeros(0, get_args(get_args(hint)[1])[0])
+    if kind is Annotated:
+        dtype = get_args(hint)[1]
+        return np.zeros(0, dtype)
     return [] if kind is list else hint.empty()

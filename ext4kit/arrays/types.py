@@ -1,25 +1,29 @@
-"""Aliases for the arrays in columns and functions of this project."""
+"""Aliases for the arrays in columns and functions of this project.
+
+An alias states its dtype beside NumPy's type of an array. `Table` reads it there, because what
+`npt.NDArray[...]` is at run time differs between versions of NumPy.
+"""
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-UInt64s = npt.NDArray[np.uint64]
-UInt32s = npt.NDArray[np.uint32]
-UInt8s = npt.NDArray[np.uint8]
-UInt16s = npt.NDArray[np.uint16]
-Float64s = npt.NDArray[np.float64]
-Float32s = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.intp]  # row numbers of a table
-Bools = npt.NDArray[np.bool_]
-Codes = npt.NDArray[np.int8]  # values of an enumeration
-Strings = npt.NDArray[np.str_]
-Bytes2D = npt.NDArray[np.uint8]  # (n, bytes of each)
+Int64s = Annotated[npt.NDArray[np.int64], np.int64]
+Int32s = Annotated[npt.NDArray[np.int32], np.int32]
+UInt64s = Annotated[npt.NDArray[np.uint64], np.uint64]
+UInt32s = Annotated[npt.NDArray[np.uint32], np.uint32]
+UInt8s = Annotated[npt.NDArray[np.uint8], np.uint8]
+UInt16s = Annotated[npt.NDArray[np.uint16], np.uint16]
+Float64s = Annotated[npt.NDArray[np.float64], np.float64]
+Float32s = Annotated[npt.NDArray[np.float32], np.float32]
+Rows = Annotated[npt.NDArray[np.intp], np.intp]  # row numbers of a table
+Bools = Annotated[npt.NDArray[np.bool_], np.bool_]
+Codes = Annotated[npt.NDArray[np.int8], np.int8]  # values of an enumeration
+Strings = Annotated[npt.NDArray[np.str_], np.str_]
+Bytes2D = Annotated[npt.NDArray[np.uint8], np.uint8]  # (n, bytes of each)
 Keys = npt.NDArray[
     np.int64 | np.int32 | np.int8 | np.uint64 | np.uint32 | np.uint16 | np.uint8 | np.bool_
 ]  # columns that identify rows

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt64s
 from ext4kit.journal.formats import PRESENT, FormatFinder, are_older
 from ext4kit.journal.ring import LogReader, Ring, order_of
 from ext4kit.journal.twins import older_twins, transaction_parts
@@ -72,7 +71,7 @@ class Headers(Table):
     has_checksum: Bools
     checksum_ok: Bools
     is_partial: Bools
-    commit_seconds: npt.NDArray[np.uint64]
+    commit_seconds: UInt64s
     commit_nanoseconds: Int64s
     commit_checksum: Int64s
     tags: Int64s
