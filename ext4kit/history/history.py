@@ -115,9 +115,7 @@ class History:
         log = Log.open(fs)
         self.log = log
         self.fs = self._with_readable_replay(fs)
-        self.copies = None if log is None else BlockHistory(log)
-        if log is not None and self.copies is not None and committed_only:
-            self.copies.tag_rows = self.copies.tag_rows[log.tags.committed[self.copies.tag_rows]]
+        self.copies = None if log is None else BlockHistory(log, committed_only)
         self.stable_runs: list[OwnedRuns] = []
         self.live_directories: Int64s = np.zeros(0, np.int64)
         self._committed_only = committed_only

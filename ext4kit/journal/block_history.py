@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,28 +22,41 @@ if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
 
 
+@dataclass(frozen=True, eq=False)
 class BlockHistory:
     """The versions of every block of which the log holds copies.
 
     A copy counts if it is still in the log and was certainly written: its transaction is
-    committed, or the checksum of the copy itself matches.
+    committed, or the checksum of the copy itself matches. It is frozen, because everything else
+    is derived from its copies; another choice of copies is another `BlockHistory`.
 
     Attributes:
         log: the log.
-        tag_rows: rows of `log.tags`, by (block, tid).
-        blocks: block of each of these rows.
-        tids: tid of each of these rows.
-        epochs: inode size and checksum seed of the copies; None before they are computed.
+        committed_only: only copies of committed transactions count.
+        known_epochs: what `epochs_of` found, at most one.
     """
 
-    def __init__(self, log: Log) -> None:
-        self.log = log
-        self.epochs: Epochs | None = None
-        tags = log.tags
-        sure = tags.committed | (tags.checksum_bits > 0)
-        self.tag_rows = log.oldest_first(np.flatnonzero(tags.valid & sure))
-        self.blocks = tags.block[self.tag_rows]
-        self.tids = tags.order[self.tag_rows]
+    log: Log
+    committed_only: bool = False
+    known_epochs: list[Epochs] = field(default_factory=list)
+
+    @cached_property
+    def tag_rows(self) -> Rows:
+        """Rows of `log.tags`, by (block, tid)."""
+        tags, counts = self.log.tags, self.log.tags.committed
+        if not self.committed_only:
+            counts = counts | (tags.checksum_bits > 0)
+        return self.log.oldest_first(np.flatnonzero(tags.valid & counts))
+
+    @cached_property
+    def blocks(self) -> Int64s:
+        """Block of each of `tag_rows`."""
+        return self.log.tags.block[self.tag_rows]
+
+    @cached_property
+    def tids(self) -> Int64s:
+        """Tid of each of `tag_rows`."""
+        return self.log.tags.order[self.tag_rows]
 
     @cached_property
     def _index(self) -> AsOfIndex:

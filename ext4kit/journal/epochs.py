@@ -209,8 +209,12 @@ class Epochs:
 
 def epochs_of(fs: FileSystem, history: BlockHistory) -> Epochs:
     """The epochs of a log, computed once; reports changes in `fs.problems`."""
-    if history.epochs is not None:
-        return history.epochs
+    if not history.known_epochs:
+        history.known_epochs.append(_find_epochs(fs, history))
+    return history.known_epochs[0]
+
+
+def _find_epochs(fs: FileSystem, history: BlockHistory) -> Epochs:
     superblock = fs.superblock
     seed = superblock.seed if superblock.has_metadata_checksums else None
     present = Epoch(superblock.inode_size, seed)
@@ -225,7 +229,6 @@ def epochs_of(fs: FileSystem, history: BlockHistory) -> Epochs:
         if several.which.any() or moved is not None:
             found = several
             _tell(fs, found, orders)
-    history.epochs = found
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import FrozenInstanceError
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -196,6 +197,20 @@ def test_history_knows_copies_that_were_written_for_certain(checksums: bool) -> 
     assert history.tids.tolist() == ([3, 4] if checksums else [3])
 
 
+def test_a_history_of_committed_copies_alone_answers_with_those_alone() -> None:
+    writer = LogWriter(checksums=True)
+    writer.transaction(3, (40, b"old"), (41, b"one"))
+    writer.descriptor(4, [(39, b"new"), (40, b"new")])  # never committed
+    log = writer.log(3, start=1)
+    history = BlockHistory(log, committed_only=True)
+    assert (history.blocks.tolist(), history.tids.tolist()) == ([40, 41], [3, 3])
+    found = history.newest_copies(np.array([39, 40, 41]), 9)
+    assert found[0] == -1
+    assert first_bytes(log.read_copies(found[1:]), 3) == [b"old", b"one"]
+    with pytest.raises(FrozenInstanceError):
+        history.committed_only = False  # type: ignore[misc]
+
+
 def test_a_bad_copy_is_left_out_alone() -> None:
     writer = LogWriter()
     writer.transaction(3, (40, b"one"), (41, b"six"))
@@ -358,8 +373,9 @@ def test_inode_versions_are_the_distinct_states_of_each_slot(chunk: int) -> None
     log.reader.chunk = chunk
     geometry = SimpleNamespace(inode_size=256, block_size=1024, inodes_per_group=6)
     groups = SimpleNamespace(inode_table=np.array([50, 30]))  # 6 inodes: a block and a half
-    history, none = BlockHistory(log), np.zeros(0, np.int64)
-    history.epochs = Epochs(cast(Any, geometry), (Epoch(256, None),), none, none)
+    none = np.zeros(0, np.int64)
+    epochs = Epochs(cast(Any, geometry), (Epoch(256, None),), none, none)
+    history = BlockHistory(log, known_epochs=[epochs])
     versions = inode_versions(
         cast(Any, SimpleNamespace(superblock=geometry, groups=groups)), history
     )
