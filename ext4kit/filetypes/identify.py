@@ -11,14 +11,12 @@ import json
 import mimetypes
 import re
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from types import ModuleType
+from functools import lru_cache
 
 from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 
 HEAD_BYTES = 64 << 10  # bytes of a file's start that identification can use
-_TRUSTED = 0.4  # minimum confidence of puremagic
-_TRUSTED_BYTES = 4  # minimum matching bytes for that; each adds a tenth
+_TRUSTED = 0.4  # minimum confidence of puremagic: four matching bytes
 _UNKNOWN = (".bin", "application/octet-stream")
 
 _ELF_TYPES = {  # `e_type`
@@ -205,46 +203,20 @@ def _script(line: bytes) -> tuple[str, str]:
     return ".sh", "text/x-script"
 
 
-@cache
-def _load_puremagic() -> ModuleType:
-    import puremagic
-
-    return puremagic
-
-
 def _by_puremagic(head: bytes) -> tuple[str, str] | None:
     """(extension, MIME type) by puremagic, None below the minimum confidence."""
-    if not _has_known_bytes(head):
-        return None
-    library = _load_puremagic()
+    import puremagic
+
     try:
-        matches = library.magic_string(head)
-    except (library.PureError, ValueError):
+        matches = puremagic.magic_string(head)
+    except puremagic.PureError:
         return None
-    for match in matches[:1]:
-        if match.extension and match.confidence >= _TRUSTED:
-            mime = match.mime_type or mimetypes.guess_type(f"x{match.extension}")[0]
-            return match.extension, mime or _UNKNOWN[1]
-    return None
-
-
-def _has_known_bytes(head: bytes) -> bool:
-    """Whether puremagic can be confident; it would compare its 1,400 rows one by one."""
-    return any(head[place] in known for place, known in _known_bytes())
-
-
-@cache
-def _known_bytes() -> tuple[tuple[slice[int, int | None, None], frozenset[bytes]], ...]:
-    """Byte patterns of puremagic by position, without those too short to be reliable alone."""
-    library = _load_puremagic()
-    known: dict[tuple[int, int], set[bytes]] = {}
-    for row in (*library.magic_header_array, *library.magic_footer_array):
-        if len(row.byte_match) >= _TRUSTED_BYTES or row.byte_match in library.multi_part_dict:
-            place = row.offset, row.offset + len(row.byte_match)
-            known.setdefault(place, set()).add(row.byte_match)
-    return tuple(
-        (slice(start, end or None), frozenset(rows)) for (start, end), rows in known.items()
-    )
+    trusted = [match for match in matches if match.extension and match.confidence >= _TRUSTED]
+    if not trusted:
+        return None
+    best = min(trusted, key=lambda one: (-one.confidence, -len(one.byte_match), one.extension))
+    mime = best.mime_type or mimetypes.guess_type(f"x{best.extension}")[0]
+    return best.extension, mime or _UNKNOWN[1]
 
 
 def _elf(head: bytes) -> tuple[str, str]:
