@@ -13,7 +13,7 @@ from typing import Any
 
 import pytsk3
 
-from ext4kit.crosscheck.answers import NO_INODE, ContentDigest, Hello, Ranges
+from ext4kit.crosscheck.answers import COLUMNS, NO_INODE, ContentDigest, Hello, Ranges
 from ext4kit.evidence.source import Source, peek
 
 _READ_BYTES = 1 << 20
@@ -33,21 +33,12 @@ _NAME_TYPES = {
     for number, kind in enumerate(_TYPES, 1)
 }
 _LINK = int(pytsk3.TSK_FS_META_TYPE_LNK)
-_META_FIELDS = (
-    "mode",
-    "uid",
-    "gid",
-    "nlink",
-    "size",
-    "atime",
-    "atime_nano",
-    "mtime",
-    "mtime_nano",
-    "ctime",
-    "ctime_nano",
-    "crtime",
-    "crtime_nano",
-)  # fmt: skip; the columns of `COLUMNS` after `kind`
+_OTHERS = ("number", "name_type", "allocated", "kind")  # columns that take more than a look
+_META_FIELDS = {  # column -> field of TSK's metadata
+    name: {"links_count": "nlink"}.get(name, name.replace("_ns", "_nano"))
+    for name in COLUMNS
+    if name not in _OTHERS
+}
 _ALLOCATED = int(pytsk3.TSK_FS_NAME_FLAG_ALLOC)
 
 
@@ -108,13 +99,17 @@ class _Reader:
         return found
 
 
-def _row(name: Any, meta: Any) -> tuple[int, ...]:
-    allocated = int(bool(int(name.flags) & _ALLOCATED))
-    head = int(name.meta_addr), _NAME_TYPES.get(int(name.type), 0), allocated
-    if meta is None:
-        return (*head, NO_INODE, *[0] * len(_META_FIELDS))
-    values = (int(getattr(meta, field)) for field in _META_FIELDS)
-    return (*head, _KINDS.get(int(meta.type), 0), *values)
+def _row(name: Any, meta: Any) -> list[int]:
+    """An entry as the columns of `COLUMNS`; without metadata they are 0."""
+    found = {
+        "number": int(name.meta_addr),
+        "name_type": _NAME_TYPES.get(int(name.type), 0),
+        "allocated": int(bool(int(name.flags) & _ALLOCATED)),
+        "kind": NO_INODE if meta is None else _KINDS.get(int(meta.type), 0),
+    }
+    if meta is not None:
+        found |= {column: int(getattr(meta, field)) for column, field in _META_FIELDS.items()}
+    return [found.get(column, 0) for column in COLUMNS]
 
 
 def _content(file: Any, ranges: Ranges) -> Iterator[bytes]:

@@ -65,7 +65,7 @@ class CaseUco(TextFormat):
         ):
             self.count += 1
             gone = row.gone  # its values distinguish files of one name and inode
-            turn = "" if gone is None else f"{row.state} {gone.first_block} {row[7:14]}"
+            turn = "" if gone is None else f"{row.state} {gone.first_block} {_told(row)}"
             identity = self._identity(f"{row.path} {row.number} {row.generation} {turn}")
             nodes = [_file(row, identity, digests), _place(identity, self._system, ranges)]
             parts.append(_ENCODE(nodes)[1:-1])
@@ -131,6 +131,11 @@ class CaseUco(TextFormat):
         if words:
             action["core:description"] = printable_text(words)
         return action
+
+
+def _told(row: FileRow) -> tuple[int | None, ...]:
+    """What tells apart files of one name and inode."""
+    return (row.size, row.links, row.atime, row.mtime, row.ctime, row.crtime, row.dtime)
 
 
 def _file(row: FileRow, identity: str, digests: SomeDigests) -> Node:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files as resources
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,6 @@ from ext4kit.export.rows import Batch, Cell, FileRow, RowState
 from ext4kit.export.texts import iso
 from ext4kit.fields import SomeDigests
 from ext4kit.problems import Problem
-from ext4kit.recovery import DeletedFile, TransactionTime
 from ext4kit.recovery.manifest import ground_of
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text
@@ -30,12 +29,13 @@ from ext4kit.timeline import Event
 from ext4kit.timeline.events import EventValue
 from ext4kit.triage import Indicator, Sighting
 from ext4kit.triage.suspicions.rules import Rule
-from ext4kit.verify import Verification
+from ext4kit.verify import Finding, Verification
 
 _MOST = (1 << 63) - 1  # largest SQLite integer
 _NO_SIGNS = "not searched: they need all files and events"
 _FILES = "CREATE TABLE files"
 _JSON = json.JSONEncoder().encode
+Row = Mapping[str, Cell]  # by column
 _SETTINGS = (
     "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
     "PRAGMA cache_size = -65536;"
@@ -69,7 +69,8 @@ class Database(Format):
         files = schema[schema.index(_FILES) : schema.index(";", schema.index(_FILES)) + 1]
         self._script(files.replace(_FILES, "CREATE TABLE versions"))  # with the same columns
         self._to.execute("BEGIN")
-        self._insert("meta", _meta(self.subject))
+        facts = _meta(self.subject).items()
+        self._insert("meta", ({"key": key, "value": value} for key, value in facts))
         self._insert("volumes", _volumes(self.subject))
 
     def files(self, batch: Batch) -> None:
@@ -87,12 +88,14 @@ class Database(Format):
 
     def findings(self, result: Verification | None, problems: Iterable[Problem]) -> None:
         """Fill `findings`."""
-        self._insert("findings", _findings(self._volume, result, problems))
+        found = result.findings.kept if result else ()
+        self._insert("findings", (_finding(self._volume, one) for one in found))
+        self._insert("findings", (_problem(self._volume, one) for one in problems))
 
     def signs(self, found: Sequence[Indicator] | None) -> None:
         """Fill `signs`; `meta` tells whether they were searched."""
         state = "searched" if found is not None else _NO_SIGNS
-        self._insert("meta", [("signs", state)])
+        self._insert("meta", [{"key": "signs", "value": state}])
         for one in found or ():
             self._insert("signs", (_sign(self._volume, one.rule, seen) for seen in one.sightings))
 
@@ -105,14 +108,16 @@ class Database(Format):
         """Close an unfinished database."""
         self._to.close()
 
-    def _insert(self, table: str, rows: Iterable[tuple[Cell, ...]]) -> None:
+    def _insert(self, table: str, rows: Iterable[Row]) -> None:
+        """Insert rows, all with the columns of the first one."""
         rows = iter(rows)
         first = next(rows, None)
         if first is None:
             return
-        marks = ", ".join("?" * len(first))
+        columns, values = ", ".join(first), ", ".join(f":{name}" for name in first)
+        insert = f"INSERT INTO {table} ({columns}) VALUES ({values})"
         try:
-            self._to.executemany(f"INSERT INTO {table} VALUES ({marks})", chain([first], rows))
+            self._to.executemany(insert, chain([first], rows))
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
@@ -130,43 +135,83 @@ def _sql(name: str) -> str:
     return resources("ext4kit.export").joinpath(name).read_text("utf-8")
 
 
-def _meta(subject: Subject) -> Iterator[tuple[str, Cell]]:
+def _meta(subject: Subject) -> Row:
     evidence = subject.image.evidence
-    yield "tool", f"ext4kit {__version__}"
-    yield "image", printable_text(str(evidence.path))
-    yield "image_format", evidence.format
-    yield "image_size", evidence.source.size
-    yield "started", iso(subject.started)
-    yield "command", printable_text(subject.command)
-    yield "hashes", ", ".join(subject.hashes)
-    yield "operator", subject.operator
-    yield "case_number", subject.case_number
+    return {
+        "tool": f"ext4kit {__version__}",
+        "image": printable_text(str(evidence.path)),
+        "image_format": evidence.format,
+        "image_size": evidence.source.size,
+        "started": iso(subject.started),
+        "command": printable_text(subject.command),
+        "hashes": ", ".join(subject.hashes),
+        "operator": subject.operator,
+        "case_number": subject.case_number,
+    }
 
 
-def _volumes(subject: Subject) -> Iterator[tuple[Cell, ...]]:
+def _volumes(subject: Subject) -> Iterator[Row]:
     for each in subject.image.evidence.volumes:
-        yield (
-            each.index, each.parent or None, each.offset, each.size, each.source.size, each.kind,
-            *map(printable_text, (each.label, each.uuid, each.scheme, each.description)),
-            int(each.index == subject.volume.index),
-        )  # fmt: skip
+        yield {
+            "id": each.index,
+            "parent": each.parent or None,
+            "byte_offset": each.offset,
+            "size": each.size,
+            "readable": each.source.size,
+            "kind": each.kind,
+            "label": printable_text(each.label),
+            "uuid": printable_text(each.uuid),
+            "scheme": printable_text(each.scheme),
+            "description": printable_text(each.description),
+            "exported": int(each.index == subject.volume.index),
+        }
 
 
-def _file(volume: int, row: FileRow, digests: SomeDigests) -> tuple[Cell, ...]:
-    """A row of `files`, its columns in order."""
-    deleted = row.gone
+def _file(volume: int, row: FileRow, digests: SomeDigests) -> Row:
+    """A row of `files`."""
+    deleted, remains = row.gone, row.remains
     last, by = deleted.deleted_between if deleted else (None, None)
-    return (
-        None, volume, row.state.value, deleted.grade.value if deleted else None, row.path, row.name,
-        *_known(row), row.kind, row.number, row.generation, row.mode,
-        None if row.mode is None else mode_text(row.mode), row.uid, row.gid, _held(row.size),
-        row.links, *map(_held, row[9:14]),
-        *_name(row.target),
-        *_moment(last), *_moment(by), *_deletion(deleted), *row.remains,
-        digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
-        _JSON(deleted.sources) if deleted else None,
-        _JSON(deleted.problems) if deleted and deleted.problems else None,
-    )  # fmt: skip
+    deleted_at, ground = (deleted.deletion if deleted else None) or (None, None)
+    return {
+        "volume_id": volume,
+        "state": row.state.value,
+        "grade": deleted.grade.value if deleted else None,
+        "path": row.path,
+        "name": row.name,
+        "path_known": int(row.raw is not None),
+        "path_ground": None if row.raw is None else ground_of(deleted),
+        "path_bytes": _exact(row.raw, row.path),
+        "type": row.kind,
+        "inode": row.number,
+        "generation": row.generation,
+        "mode": row.mode,
+        "permissions": None if row.mode is None else mode_text(row.mode),
+        "uid": row.uid,
+        "gid": row.gid,
+        "size": _held(row.size),
+        "links": row.links,
+        "atime": _held(row.atime),
+        "mtime": _held(row.mtime),
+        "ctime": _held(row.ctime),
+        "crtime": _held(row.crtime),
+        "dtime": _held(row.dtime),
+        **_named("target", row.target),
+        "last_seen_transaction": last.transaction if last else None,
+        "last_seen_time": last.time if last else None,
+        "gone_by_transaction": by.transaction if by else None,
+        "gone_by_time": by.time if by else None,
+        "deleted_at": _held(deleted_at),
+        "deleted_at_ground": ground.value if ground else None,
+        "blocks": remains["blocks"],
+        "blocks_reused": remains["blocks_reused"],
+        "first_block": remains["first_block"],
+        "mime": remains["mime"],
+        "md5": digests.get("md5"),
+        "sha1": digests.get("sha1"),
+        "sha256": digests.get("sha256"),
+        "sources": _JSON(deleted.sources) if deleted else None,
+        "problems": _JSON(deleted.problems) if deleted and deleted.problems else None,
+    }
 
 
 def _held(value: int | None) -> int | None:
@@ -174,54 +219,54 @@ def _held(value: int | None) -> int | None:
     return value if value is None or value <= _MOST else _MOST
 
 
-def _known(row: FileRow) -> tuple[int, str | None, bytes | None]:
-    """(whether the path is known, the evidence for it, its bytes where the text differs)."""
-    if row.raw is None:
-        return 0, None, None
-    return 1, ground_of(row.gone), _exact(row.raw, row.path)
-
-
-def _exact(name: bytes, text: str) -> bytes | None:
+def _exact(name: bytes | None, text: str) -> bytes | None:
     """The bytes of a name whose text differs from them."""
-    return None if text.encode() == name else name
+    return None if name is None or text.encode() == name else name
 
 
-def _name(name: bytes | None) -> tuple[str | None, bytes | None]:
-    """(text, exact bytes where they differ)."""
-    if name is None:
-        return None, None
-    text = printable(name)
-    return text, _exact(name, text)
+def _named(column: str, name: bytes | None) -> Row:
+    """A column with the text of a name, and one with its bytes where they differ."""
+    text = None if name is None else printable(name)
+    return {column: text, f"{column}_bytes": _exact(name, text or "")}
 
 
-def _moment(moment: TransactionTime | None) -> tuple[int | None, int | None]:
-    return (None, None) if moment is None else (moment.transaction, moment.time)
+def _sign(volume: int, rule: Rule, seen: Sighting) -> Row:
+    """A row of `signs`."""
+    return {
+        "volume_id": volume,
+        "code": rule.code,
+        "weight": rule.weight.value,
+        "title": rule.title,
+        "reason": rule.reason,
+        **_named("path", b"/" if seen.path == b"" else seen.path),
+        "inode": seen.inode,
+        "generation": seen.generation,
+        "time": _held(seen.when),
+        "seen": _JSON(seen.seen),
+        "size": _held(seen.size),
+        "mode": seen.mode,
+        "grade": seen.grade.value if seen.grade else None,
+        "note": seen.note or None,
+    }
 
 
-def _deletion(file: DeletedFile | None) -> tuple[int | None, str | None]:
-    """(deletion time, its ground)."""
-    found = file.deletion if file else None
-    return (None, None) if found is None else (_held(found[0]), found[1].value)
-
-
-def _sign(volume: int, rule: Rule, seen: Sighting) -> tuple[Cell, ...]:
-    """A row of `signs`, its columns in order."""
-    path = b"/" if seen.path == b"" else seen.path
-    return (
-        None, volume, rule.code, rule.weight.value, rule.title, rule.reason, *_name(path),
-        seen.inode, seen.generation, _held(seen.when), _JSON(seen.seen), _held(seen.size),
-        seen.mode, seen.grade.value if seen.grade else None, seen.note or None,
-    )  # fmt: skip
-
-
-def _event(volume: int, event: Event) -> tuple[Cell, ...]:
-    path = b"/" if event.path == b"" else event.path
-    return (
-        None, volume, event.time, event.transaction, int(event.exact), event.kind.value,
-        event.inode, event.generation, *_name(path),
-        *_name(event.old_path), _value(event.old), _value(event.new), event.reason or None,
-        event.source or None,
-    )  # fmt: skip
+def _event(volume: int, event: Event) -> Row:
+    """A row of `events`."""
+    return {
+        "volume_id": volume,
+        "time": event.time,
+        "transaction_id": event.transaction,
+        "exact": int(event.exact),
+        "kind": event.kind.value,
+        "inode": event.inode,
+        "generation": event.generation,
+        **_named("path", b"/" if event.path == b"" else event.path),
+        **_named("old_path", event.old_path),
+        "old": _value(event.old),
+        "new": _value(event.new),
+        "reason": event.reason or None,
+        "seen": event.source or None,
+    }
 
 
 def _value(value: EventValue) -> Cell:
@@ -229,18 +274,30 @@ def _value(value: EventValue) -> Cell:
     return _JSON(plain_value(value)) if isinstance(value, dict) else _held(value)
 
 
-def _findings(
-    volume: int, result: Verification | None, problems: Iterable[Problem]
-) -> Iterator[tuple[Cell, ...]]:
-    for finding in result.findings.kept if result else ():
-        yield (
-            None, volume, "verify", finding.severity.value, finding.code, finding.structure,
-            finding.inode, finding.group, finding.block, finding.byte,
-            printable_text(finding.read) or None, printable_text(finding.expected) or None,
-            finding.meaning,
-        )  # fmt: skip
-    for problem in problems:
-        yield (
-            None, volume, "reading", problem.severity.value, None, printable_text(problem.where),
-            None, None, None, None, None, None, printable_text(problem.what),
-        )  # fmt: skip
+def _finding(volume: int, finding: Finding) -> Row:
+    """A row of `findings`: of verify."""
+    return {
+        "volume_id": volume,
+        "source": "verify",
+        "severity": finding.severity.value,
+        "code": finding.code,
+        "place": finding.structure,
+        "inode": finding.inode,
+        "group_number": finding.group,
+        "block": finding.block,
+        "byte": finding.byte,
+        "read": printable_text(finding.read) or None,
+        "expected": printable_text(finding.expected) or None,
+        "meaning": finding.meaning,
+    }
+
+
+def _problem(volume: int, problem: Problem) -> Row:
+    """A row of `findings`: met while reading."""
+    return {
+        "volume_id": volume,
+        "source": "reading",
+        "severity": problem.severity.value,
+        "place": printable_text(problem.where),
+        "meaning": printable_text(problem.what),
+    }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from itertools import repeat
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -31,8 +31,10 @@ AT_ONCE = 1 << 13  # rows of a batch, each some 4 KiB with its record
 _TOLD = 64  # rows between two progress calls, where contents are read
 Progress = Callable[[int, int], None]  # (done, total)
 RESIDENT = -1  # location of a range in the inode itself
-_COLUMNS = ("number", "generation", "mode", "uid", "gid", "size", "links_count", "atime", "mtime",
-            "ctime")  # fmt: skip
+_COLUMNS = {"links": "links_count"} | {
+    name: name for name in ("number", "generation", "mode", "uid", "gid", "size", "atime", "mtime",
+                            "ctime")
+}  # fmt: skip  # field of a row -> column of the inode table
 # (byte in the file, length, byte in the file system); RESIDENT, or None for implied zeros
 Range = tuple[int, int, int | None]
 Cell = str | int | bytes | None  # value of a table
@@ -46,8 +48,17 @@ class RowState(StrEnum):
     EARLIER = "earlier"  # an earlier version of a file that changed afterwards
 
 
+class Remains(TypedDict):
+    """What is left of a deleted file; None of a live one."""
+
+    blocks: int | None
+    blocks_reused: int | None
+    first_block: int | None
+    mime: str | None
+
+
 class FileRow(NamedTuple):
-    """A file.
+    """A file; its fields are taken by name alone.
 
     Attributes:
         path: as `report.safe.printable` shows it; paths below `/$Unnamed` or `/$Carved` are
@@ -103,12 +114,15 @@ class FileRow(NamedTuple):
         return self.path.rpartition("/")[2]
 
     @property
-    def remains(self) -> tuple[Cell, ...]:
-        """(number of blocks, of reused blocks, first block, MIME type) of a deleted file."""
-        if self.gone is None:
-            return (None,) * 4
-        mime = self.format.mime if self.format else None
-        return (self.gone.blocks, self.gone.blocks_reused, self.gone.first_block, mime)
+    def remains(self) -> Remains:
+        """What is left of it."""
+        gone = self.gone
+        return {
+            "blocks": gone.blocks if gone else None,
+            "blocks_reused": gone.blocks_reused if gone else None,
+            "first_block": gone.first_block if gone else None,
+            "mime": self.format.mime if gone and self.format else None,
+        }
 
 
 @cache
@@ -172,13 +186,17 @@ def live_batches(
 
 def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterator[FileRow]:
     targets = link_targets(fs, table)
-    columns = [getattr(table, name).tolist() for name in _COLUMNS]
     has_crtime = (table.extra_isize >= CRTIME_END).tolist()
     pairs = zip(table.crtime.tolist(), has_crtime, strict=True)
-    crtime = [moment if has else None for moment, has in pairs]
-    links = map(targets.get, range(len(table)))
-    texts = printable_lines(paths).split("\n")
-    return map(FileRow, texts, paths, *columns, crtime, repeat(None), links)
+    columns: dict[str, Iterable[object]] = {
+        "path": printable_lines(paths).split("\n"),
+        "raw": paths,
+        **{name: getattr(table, column).tolist() for name, column in _COLUMNS.items()},
+        "crtime": [moment if has else None for moment, has in pairs],
+        "target": map(targets.get, range(len(table))),
+    }
+    in_order = (columns.get(name, repeat(None)) for name in FileRow._fields)
+    return map(FileRow._make, zip(*in_order, strict=False))
 
 
 def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Range]]:
@@ -264,9 +282,10 @@ def _gone_row(file: DeletedFile, types: bool) -> FileRow:
     nameless = f"/$Unnamed/inode-{file.number}-{file.generation}"
     path = known_path(file, "/$Unnamed") or nameless
     return FileRow(
-        path, file.path, inode.number, inode.generation, inode.mode, inode.uid,
-        inode.gid, file.size, inode.links_count, inode.atime, inode.mtime, inode.ctime,
-        inode.crtime, file.dtime, file.link_target, file, format,
+        path=path, raw=file.path, number=inode.number, generation=inode.generation,
+        mode=inode.mode, uid=inode.uid, gid=inode.gid, size=file.size, links=inode.links_count,
+        atime=inode.atime, mtime=inode.mtime, ctime=inode.ctime, crtime=inode.crtime,
+        dtime=file.dtime, target=file.link_target, gone=file, format=format,
     )  # fmt: skip
 
 

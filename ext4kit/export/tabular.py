@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+from operator import itemgetter
 from typing import Annotated, ClassVar, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.export.format import TextFormat
-from ext4kit.export.rows import Batch, Cell, FileRow, RowState
+from ext4kit.export.rows import Batch, FileRow, RowState
 from ext4kit.export.texts import iso_or_empty
 from ext4kit.fields import Nothing, SomeDigests, TargetText, json_name
 from ext4kit.history.places import Ground
@@ -27,12 +28,46 @@ from ext4kit.report.safe import printable
 
 # First characters of a formula in spreadsheets, and the quote itself, so that it can be removed.
 _GUARDED = frozenset("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
-COLUMNS = (
-    "state", "grade", "path", "path_known", "path_ground", "type", "mode", "inode", "generation",
-    "uid", "gid", "size", "links", "atime", "mtime", "ctime", "crtime", "dtime", "last_seen",
-    "gone_by", "target", "blocks", "blocks_reused", "first_block", "mime", "md5", "sha1",
-    "sha256", "problems", "deleted_at", "deleted_at_ground",
-)  # fmt: skip
+
+
+class CsvRow(TypedDict):
+    """The columns of the table, in their order."""
+
+    state: str
+    grade: str | None
+    path: str
+    path_known: str
+    path_ground: str | None
+    type: str
+    mode: str | None
+    inode: int | None
+    generation: int | None
+    uid: int | None
+    gid: int | None
+    size: int | None
+    links: int | None
+    atime: str | None
+    mtime: str | None
+    ctime: str | None
+    crtime: str | None
+    dtime: str | None
+    last_seen: str | None
+    gone_by: str | None
+    target: str | None
+    blocks: int | None
+    blocks_reused: int | None
+    first_block: int | None
+    mime: str | None
+    md5: str | None
+    sha1: str | None
+    sha256: str | None
+    problems: str | None
+    deleted_at: str | None
+    deleted_at_ground: str | None
+
+
+COLUMNS = tuple(CsvRow.__annotations__)
+_IN_ORDER = itemgetter(*COLUMNS)
 
 
 def guarded(text: str) -> str:
@@ -52,25 +87,45 @@ class CsvTable(TextFormat):
 
     def files(self, batch: Batch) -> None:
         """Write one row per file."""
-        self._writer.writerows(map(_cells, batch.rows, batch.digests))
+        self._writer.writerows(map(_IN_ORDER, map(_cells, batch.rows, batch.digests)))
         self.count += len(batch)
 
 
-def _cells(row: FileRow, digests: SomeDigests) -> tuple[Cell, ...]:
+def _cells(row: FileRow, digests: SomeDigests) -> CsvRow:
     """The cells of a row; text from the evidence is guarded, a path by its slash."""
     deleted = row.gone
-    between = deleted.deleted_between if deleted else (None, None)
+    last_seen, gone_by = deleted.deleted_between if deleted else (None, None)
     deletion = deleted.deletion if deleted else None
-    return (
-        row.state.value, deleted.grade.value if deleted else None, row.path,
-        "no" if row.raw is None else "yes", ground_of(deleted), row.kind,
-        None if row.mode is None else f"{row.mode:06o}", *row[2:4], *row[5:9],
-        *map(iso_or_empty, row[9:14]), *map(_moment, between),
-        None if row.target is None else guarded(printable(row.target)), *row.remains,
-        digests.get("md5"), digests.get("sha1"), digests.get("sha256"),
-        guarded("; ".join(deleted.problems)) if deleted else None,
-        iso_or_empty(deletion[0]) if deletion else None, deletion[1].value if deletion else None,
-    )  # fmt: skip
+    return {
+        "state": row.state.value,
+        "grade": deleted.grade.value if deleted else None,
+        "path": row.path,
+        "path_known": "no" if row.raw is None else "yes",
+        "path_ground": ground_of(deleted),
+        "type": row.kind,
+        "mode": None if row.mode is None else f"{row.mode:06o}",
+        "inode": row.number,
+        "generation": row.generation,
+        "uid": row.uid,
+        "gid": row.gid,
+        "size": row.size,
+        "links": row.links,
+        "atime": iso_or_empty(row.atime),
+        "mtime": iso_or_empty(row.mtime),
+        "ctime": iso_or_empty(row.ctime),
+        "crtime": iso_or_empty(row.crtime),
+        "dtime": iso_or_empty(row.dtime),
+        "last_seen": _moment(last_seen),
+        "gone_by": _moment(gone_by),
+        "target": None if row.target is None else guarded(printable(row.target)),
+        **row.remains,
+        "md5": digests.get("md5"),
+        "sha1": digests.get("sha1"),
+        "sha256": digests.get("sha256"),
+        "problems": guarded("; ".join(deleted.problems)) if deleted else None,
+        "deleted_at": iso_or_empty(deletion[0]) if deletion else None,
+        "deleted_at_ground": deletion[1].value if deletion else None,
+    }
 
 
 def _moment(moment: TransactionTime | None) -> str | None:

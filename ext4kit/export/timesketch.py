@@ -7,11 +7,11 @@ imports.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Required, TypedDict
 
 from ext4kit.export.format import TextFormat
-from ext4kit.export.rows import Batch, Cell, FileRow
+from ext4kit.export.rows import Batch, FileRow
 from ext4kit.export.tabular import guarded
 from ext4kit.export.texts import iso_micro
 from ext4kit.report.records import json_line
@@ -19,22 +19,38 @@ from ext4kit.report.safe import printable
 from ext4kit.report.timeline import event_text
 from ext4kit.timeline import Event
 
-_TIMES = (  # of atime, mtime, ctime, crtime, dtime of a row
-    "Last Access Time",
-    "Content Modification Time",
-    "Metadata Modification Time",
-    "Creation Time",
-    "Deletion Time",
-)
+_TIMES = {  # of a row
+    "atime": "Last Access Time",
+    "mtime": "Content Modification Time",
+    "ctime": "Metadata Modification Time",
+    "crtime": "Creation Time",
+    "dtime": "Deletion Time",
+}
 _COMMIT = "Journal Commit Time"
 _GONE_BY = "Deleted At The Latest"
-COLUMNS = (
-    "message", "datetime", "timestamp", "timestamp_desc", "data_type", "source_short", "filename",
-    "old_filename", "inode", "file_type", "file_size", "mode", "uid", "gid", "state", "grade",
-    "event", "transaction",
-)  # fmt: skip
-_TIMED = 4  # columns up to `timestamp_desc`
-Cells = tuple[Cell, ...]
+_TIMED = ("message", "datetime", "timestamp", "timestamp_desc")
+
+
+class Facts(TypedDict, total=False):
+    """The columns behind the times, in their order; the hashes follow."""
+
+    data_type: Required[str]
+    source_short: Required[str]
+    filename: str | None
+    old_filename: str | None
+    inode: int | None
+    file_type: str
+    file_size: int | None
+    mode: str | None
+    uid: int | None
+    gid: int | None
+    state: str
+    grade: str | None
+    event: str
+    transaction: int | None
+
+
+COLUMNS = (*_TIMED, *Facts.__annotations__)
 
 
 class Timesketch(TextFormat):
@@ -51,12 +67,12 @@ class Timesketch(TextFormat):
         """Names of the columns: `COLUMNS`, then the requested hashes under Plaso's names."""
         return (*COLUMNS, *(f"{name}_hash" for name in self.subject.hashes))
 
-    def around(self, message: str, rest: Cells) -> tuple[str, str]:
+    def around(self, message: str, rest: Mapping[str, object]) -> tuple[str, str]:
         """The text of a row before its times and after them.
 
         Args:
             message: as in `COLUMNS`.
-            rest: the cells from `data_type` on.
+            rest: the other cells, by column.
         """
         raise NotImplementedError
 
@@ -68,9 +84,9 @@ class Timesketch(TextFormat):
         """Write a row for each time of each file."""
         lines = []
         for row, digests in zip(batch.rows, batch.digests, strict=True):
-            message, rest = _file(row)
-            hashes = [digests.get(name) for name in self.subject.hashes]
-            head, tail = self.around(message, (*rest, *hashes))
+            message, facts = _file(row)
+            hashes = {f"{name}_hash": digests.get(name) for name in self.subject.hashes}
+            head, tail = self.around(message, {**facts, **hashes})
             lines += [head + self.between(*each) + tail for each in _moments(row)]
         self._write(lines)
 
@@ -79,8 +95,7 @@ class Timesketch(TextFormat):
         lines = []
         for event in events:
             if event.time is not None:
-                message, rest = _event(event)
-                head, tail = self.around(message, rest + (None,) * len(self.subject.hashes))
+                head, tail = self.around(*_event(event))
                 lines.append(head + self.between(event.time, _COMMIT) + tail)
         self._write(lines)
 
@@ -96,9 +111,10 @@ class TimesketchCsv(Timesketch):
         """Write the headings."""
         self.stream.write(",".join(map(_cell, self.columns)) + "\r\n")
 
-    def around(self, message: str, rest: Cells) -> tuple[str, str]:
+    def around(self, message: str, rest: Mapping[str, object]) -> tuple[str, str]:
         """The message and a comma; the remaining cells."""
-        return f"{_cell(message)},", f",{','.join(map(_cell, rest))}\r\n"
+        cells = map(_cell, map(rest.get, self.columns[len(_TIMED) :]))
+        return f"{_cell(message)},", f",{','.join(cells)}\r\n"
 
     def between(self, moment: int, description: str) -> str:
         """The three cells of a time."""
@@ -108,9 +124,9 @@ class TimesketchCsv(Timesketch):
 class TimesketchJsonl(Timesketch):
     """The rows as JSON lines, without empty fields."""
 
-    def around(self, message: str, rest: Cells) -> tuple[str, str]:
+    def around(self, message: str, rest: Mapping[str, object]) -> tuple[str, str]:
         """Begin and end of an object."""
-        values = zip(self.columns[_TIMED:], rest, strict=True)
+        values = ((name, rest.get(name)) for name in self.columns[len(_TIMED) :])
         fields = json_line({name: value for name, value in values if value is not None})
         return f"{json_line({'message': message})[:-1]}, ", f", {fields[1:]}\n"
 
@@ -122,7 +138,7 @@ class TimesketchJsonl(Timesketch):
         )
 
 
-def _cell(value: Cell) -> str:
+def _cell(value: object) -> str:
     """A cell: numbers without quotes, text in quotes and never a formula, "" for None."""
     if isinstance(value, str):
         text = guarded(value)
@@ -130,14 +146,22 @@ def _cell(value: Cell) -> str:
     return "" if value is None else str(value)
 
 
-def _file(row: FileRow) -> tuple[str, Cells]:
-    """(message, the cells from `data_type` on) of a file."""
+def _file(row: FileRow) -> tuple[str, Facts]:
+    """(message, facts) of a file."""
     grade = None if row.gone is None else row.gone.grade.value
-    return _message(row, grade), (
-        "ext4:file", "FILE", row.path, None, row.number, row.kind, row.size,
-        None if row.mode is None else f"{row.mode & 0o7777:04o}", row.uid, row.gid,
-        row.state.value, grade, None, None,
-    )  # fmt: skip
+    return _message(row, grade), {
+        "data_type": "ext4:file",
+        "source_short": "FILE",
+        "filename": row.path,
+        "inode": row.number,
+        "file_type": row.kind,
+        "file_size": row.size,
+        "mode": None if row.mode is None else f"{row.mode & 0o7777:04o}",
+        "uid": row.uid,
+        "gid": row.gid,
+        "state": row.state.value,
+        "grade": grade,
+    }
 
 
 def _message(row: FileRow, grade: str | None) -> str:
@@ -150,7 +174,8 @@ def _message(row: FileRow, grade: str | None) -> str:
 
 
 def _moments(row: FileRow) -> Iterator[tuple[int, str]]:
-    for moment, description in zip(row[9:14], _TIMES, strict=True):
+    for name, description in _TIMES.items():
+        moment = getattr(row, name)
         if moment is not None:
             yield moment, description
     deleted = row.gone
@@ -158,12 +183,17 @@ def _moments(row: FileRow) -> Iterator[tuple[int, str]]:
         yield deleted.deletion[0], _GONE_BY
 
 
-def _event(event: Event) -> tuple[str, Cells]:
-    """(message, the cells from `data_type` on) of an event."""
+def _event(event: Event) -> tuple[str, Facts]:
+    """(message, facts) of an event."""
     path = None if event.path is None else printable(event.path) or "/"
     old = None if event.old_path is None else printable(event.old_path)
     kind = event.kind.value
-    return f"{kind}: {event_text(event)}", (
-        "ext4:journal:event", "JOURNAL", path, old, event.inode, None, None, None, None, None,
-        None, None, kind, event.transaction,
-    )  # fmt: skip
+    return f"{kind}: {event_text(event)}", {
+        "data_type": "ext4:journal:event",
+        "source_short": "JOURNAL",
+        "filename": path,
+        "old_filename": old,
+        "inode": event.inode,
+        "event": kind,
+        "transaction": event.transaction,
+    }

@@ -20,7 +20,6 @@ from ext4kit.problems import Severity
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import (
     CODE,
-    COLUMNS,
     KINDS,
     NO_VALUE,
     Event,
@@ -54,20 +53,20 @@ BOTH_PATHS = [CODE[kind] for kind in (EventKind.RENAMED, EventKind.MOVED)]
 
 
 class _EventRow(NamedTuple):
-    """One row of `EventTable`, its columns in order."""
+    """One row of `EventTable`; the fields are its columns."""
 
     kind: int
     number: int
     generation: int
     order: int
     exact: bool
-    tag: int
+    tag_row: int
     old: int
     new: int
     old_second: int
     new_second: int
-    name: int
-    old_name: int
+    name_row: int
+    old_name_row: int
 
 
 @dataclass(frozen=True)
@@ -117,10 +116,10 @@ class Timeline:
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = self.events.take(rows[start : start + EVENTS_AT_ONCE])
             times = self.commits.times_of(chosen.order).tolist()
-            columns = (getattr(chosen, name).tolist() for name in COLUMNS)
+            columns = (getattr(chosen, name).tolist() for name in _EventRow._fields)
             for time, values in zip(times, zip(*columns, strict=True), strict=True):
-                row = _EventRow(*values)
-                yield self._event(row, time, source(row.tag))
+                row = _EventRow._make(values)
+                yield self._event(row, time, source(row.tag_row))
 
     def paths_at(self, rows: Int64s) -> Iterator[bytes | None]:
         """The path of each event at its time; None where it is unknown or was removed."""
@@ -173,11 +172,11 @@ class Timeline:
         """(path, former path); a removal has the path before the removal."""
         assert self.paths is not None
         order = min(row.order, int(TID_ON_DISK) - 1)
-        path = None if row.name < 0 else self.paths.path_at(row.name, order)
-        if row.old_name < 0:
+        path = None if row.name_row < 0 else self.paths.path_at(row.name_row, order)
+        if row.old_name_row < 0:
             return path, None
-        before = min(order, int(self.paths.names.removed[row.old_name])) - 1
-        old_path = self.paths.path_at(row.old_name, before)
+        before = min(order, int(self.paths.names.removed[row.old_name_row])) - 1
+        old_path = self.paths.path_at(row.old_name_row, before)
         return (path, old_path) if row.kind in BOTH_PATHS else (old_path, None)
 
     def _event_values(self, kind: EventKind, row: _EventRow) -> tuple[EventValue, EventValue]:

@@ -71,8 +71,11 @@ def find_zero_length_files(
         tree = fs.tree(only=with_inodes(columns[0][order]))
         rows = np.flatnonzero(np.isin(tree.inode, number))
         names = dict(zip(tree.inode[rows].tolist(), tree.paths_of(rows), strict=True))
-    files = zip(map(names.get, number), number, written, stopped, made, strict=True)
-    victims = [ZeroLengthFile(*row) for row in files if not _LOCK.fullmatch(row[0] or b"")]
+    victims = [
+        ZeroLengthFile(path=path, inode=inode, written=time, crash_time=crash_time, was_new=was_new)
+        for inode, time, crash_time, was_new in zip(number, written, stopped, made, strict=True)
+        if not _LOCK.fullmatch((path := names.get(inode)) or b"")
+    ]
     return len(victims), tuple(victims[:most])
 
 
