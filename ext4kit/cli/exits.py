@@ -6,9 +6,11 @@ import contextlib
 import errno
 import os
 import sys
+from pathlib import Path
 
 import click
 
+from ext4kit import __version__
 from ext4kit.errors import Ext4kitError, OutputError, RequestError
 
 DONE = 0
@@ -16,6 +18,8 @@ INCOMPLETE = 1  # done, but the result is bad or incomplete
 USAGE = 2
 UNREADABLE = 3  # the evidence cannot be opened or is not ext2/3/4
 INTERRUPTED = 130
+_PACKAGE = Path(__file__).parents[1]
+_PLACES = 4  # innermost lines of the package that a report names
 
 
 class IncompleteError(Ext4kitError):
@@ -40,7 +44,25 @@ def end_of(error: Exception) -> int:
         _discard_output()
         return INCOMPLETE
     say(f"internal error: {type(error).__name__}: {error} (EXT4KIT_DEBUG=1 shows the traceback)")
+    say(f"please report this line; it has nothing of the evidence: {_report_of(error)}")
     return INCOMPLETE
+
+
+def _report_of(error: Exception) -> str:
+    """The kind of an internal error, where it arose, and the versions of all that is used.
+
+    The message of the error is left out, because it can quote names of the evidence.
+    """
+    from traceback import extract_tb
+
+    from ext4kit.versions import version_lines
+
+    places = []
+    for frame in extract_tb(error.__traceback__):
+        with contextlib.suppress(ValueError):  # a frame of a library
+            places.append(f"{Path(frame.filename).relative_to(_PACKAGE)}:{frame.lineno}")
+    what = f"{type(error).__name__} at {' > '.join(places[-_PLACES:])}"
+    return "; ".join([what, f"ext4kit {__version__}", *version_lines()])
 
 
 def _discard_output() -> None:

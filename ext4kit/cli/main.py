@@ -59,13 +59,52 @@ class _Program(LazyGroup):
             INTERRUPTS.is_working = False
 
 
+_VERBOSE = "ext4kit.verbose"  # in the context: `--verbose` was given
+
+
+def _note_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
+    ctx.meta[_VERBOSE] = value
+
+
+def _show_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
+    """Print the version, with `--verbose` those of all that is used, and exit.
+
+    Raises:
+        click.UsageError: `--verbose` stands alone.
+    """
+    if not value:
+        if ctx.meta[_VERBOSE]:
+            ctx.fail("--verbose goes with --version")
+        return
+    click.echo(f"ext4kit, version {__version__}")
+    if ctx.meta[_VERBOSE]:
+        from ext4kit.versions import version_lines
+
+        click.echo("\n".join(version_lines()))
+    ctx.exit()
+
+
 @click.group(
     cls=_Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="`ext4kit COMMAND --help` shows examples. Exit codes: 0 done; 1 the result is bad or "
     "incomplete; 2 usage; 3 the evidence cannot be opened or is not ext2/3/4.",
 )
-@click.version_option(__version__, prog_name="ext4kit")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@click.option(
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_note_verbose,
+    help="With --version: also the versions of Python and of the libraries.",
+)
 def program() -> None:
     """Read ext2, ext3 and ext4 evidence and recover deleted files.
 

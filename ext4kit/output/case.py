@@ -6,9 +6,7 @@ import hashlib
 import json
 import os
 import platform
-import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +21,7 @@ from ext4kit.fields import Digests, Record, Sha256, VolumeFacts
 from ext4kit.output.manifest import MANIFEST
 from ext4kit.output.rooted import NEW_FILE
 from ext4kit.problems import Problem, ProblemFacts
+from ext4kit.versions import library_versions
 
 CASE = "case.json"
 _MOST_RANGES = 1000
@@ -30,7 +29,6 @@ _COUNT = {
     "type": ["integer", "string", "object", "null"],
     "additionalProperties": {"type": "integer"},
 }
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 Progress = Callable[[int, int], None]  # (done, total) bytes
 
@@ -233,7 +231,7 @@ class Case:
             "state": "incomplete" if reason else "complete",
             "reason": reason or None,
             "tool": {"name": "ext4kit", "version": __version__},
-            "libraries": _libraries(),
+            "libraries": library_versions(),
             "system": {"python": platform.python_version(), "platform": platform.platform()},
             "command": ["ext4kit", *self.command],
             "directory": str(Path.cwd()),
@@ -256,17 +254,6 @@ class Case:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _libraries() -> dict[str, str]:
-    """Versions of the required libraries of the package."""
-    from importlib import metadata  # slow, and called once
-
-    with suppress(metadata.PackageNotFoundError):
-        wanted = [each for each in metadata.requires("ext4kit") or () if "extra" not in each]
-        names = [found[0] for each in wanted if (found := _NAME.match(each))]
-        return {name: metadata.version(name) for name in names}
-    return {}
 
 
 def _not_read(evidence: Evidence) -> NotRead:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import stat
 import subprocess
@@ -13,11 +14,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ext4kit.cli import main
 from sample_images.recipes.score import read_records
 from tests.cli.conftest import ROOT, Run
 from tests.environment import is_root, missing
@@ -354,3 +357,20 @@ def test_sizes_for_people(run: Run, image: Path) -> None:
     line = run("ls", image, "-lh", "/sub/data").stdout.decode()
     assert line.split()[4:6] == ["750.0", "KiB"]
     assert run("ls", image, "-l", "/sub/data").stdout.decode().split()[4] == "768000"
+
+
+def test_an_internal_error_says_what_to_send_and_nothing_of_the_evidence(
+    image: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("/home/victim/secret")
+
+    monkeypatch.setattr("ext4kit.filesystem.FileSystem.from_source", fail)
+    assert main.run(["info", str(image)]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("ext4kit: internal error: ValueError: /home/victim/secret (EXT4KIT_DEB")
+    assert "secret" not in second
+    assert str(image) not in second
+    assert re.search(r"ValueError at .*cli/info.py:\d+ > .*opening.py:\d+; ext4kit \d", second)
+    for name in ("click", "numpy", "construct"):
+        assert f"; {name} {metadata.version(name)}" in second

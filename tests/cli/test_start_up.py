@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from ext4kit import __version__
 from tests.cli.conftest import ROOT, Run
 
 HEAVY = ("numpy", "construct", "rich", "pytsk3")
@@ -45,4 +48,18 @@ def test_a_whole_file_system_is_read_without_construct(arguments: list[str], ima
 
 
 def test_version(run: Run) -> None:
-    assert run("--version").stdout.startswith(b"ext4kit, version ")
+    assert run("--version").stdout.decode() == f"ext4kit, version {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [("--version", "--verbose"), ("--verbose", "--version")])
+def test_versions_of_all_that_is_used(run: Run, arguments: tuple[str, str]) -> None:
+    first, *rest = run(*arguments).stdout.decode().splitlines()
+    assert first == f"ext4kit, version {__version__}"
+    assert rest[0].startswith(f"Python {platform.python_version()} ")
+    assert f"numpy {metadata.version('numpy')}" in rest
+    assert {"click", "construct", "rich", "pytsk3"} <= {line.split()[0] for line in rest}
+
+
+def test_verbose_alone_is_refused(run: Run) -> None:
+    done = run("--verbose", "schema", "file")
+    assert (done.returncode, b"--verbose goes with --version" in done.stderr) == (2, True)
