@@ -53,7 +53,7 @@ class Problems:
     """
 
     limit: int = 1000
-    kept: list[Problem] = field(default_factory=list)
+    kept: dict[Problem, None] = field(default_factory=dict)  # in order; a set would lose it
     total: int = 0
     errors: int = 0
 
@@ -65,7 +65,7 @@ class Problems:
         self.total += 1
         self.errors += severity is Severity.ERROR
         if len(self.kept) < self.limit:
-            self.kept.append(problem)
+            self.kept[problem] = None
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self.kept)
