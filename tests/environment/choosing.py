@@ -20,10 +20,13 @@ BY_PARAMETER = {
 }
 
 
+SPREAD = BY_PARAMETER | {"tests/fuzz/test_slice.py"}  # of the others no third is chosen
+
+
 def group(nodeid: str) -> str:
     """What stays in one process: a module, or one parameter of it."""
     module = _module(nodeid)
-    return f"{module}[{_parameter(nodeid)}]" if module in BY_PARAMETER else module
+    return f"{module}[{_parameter(nodeid)}]" if module in SPREAD else module
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -40,7 +43,7 @@ def in_part(items: Iterable[pytest.Item], part: str) -> list[pytest.Item]:
 
 def is_elsewhere(module: str, part: str) -> bool:
     """Whether all items of a module are in other parts, so that it need not be imported."""
-    return module not in BY_PARAMETER and not _is_in_part(module, part)
+    return module not in SPREAD and not _is_in_part(module, part)
 
 
 def _is_in_part(one: str, part: str) -> bool:

@@ -1,44 +1,44 @@
-"""The long run: mutated images through all commands, each in its turn, until told to stop.
+"""The long run: images through all commands, until told to stop.
 
     python -m tests.fuzz --count 1000 --seconds 600 --found FOLDER
+    python -m tests.fuzz --powercut --count 200
 
-A child does the work and is replaced when it dies, hangs or grows; the parent only counts. What
-is found is written to FOLDER as JSON: the base, the seed and the patches.
+As many children as there are processors do the work. A child is replaced when it dies, hangs or
+has done its share; the parent only counts. What is found is written to FOLDER as JSON: the base,
+the seed and the patches; of a power cut the image too.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
+import importlib
 import json
 import multiprocessing
+import os
+import pkgutil
 import random
 import resource
 import shutil
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from ext4kit.errors import Ext4kitError
-from sample_images import packed_names, unpack
-from sample_images.recipes.machine import missing_for_kernel
-from tests import cases
-from tests.fuzz import images
-from tests.fuzz.commands import failures
-from tests.fuzz.forms import commands
-from tests.fuzz.mutation import Patch, mutated
-from tests.fuzz.places import Anatomy, anatomy
-from tests.journal.fast_commit_images import FORMATS, Doings, make
+import ext4kit
+from tests.fuzz.commands import INTERRUPTED_FROM, Cost, failures, heed_interrupts
+from tests.fuzz.forms import commands, every_line
+from tests.fuzz.inputs import CUTS_EACH, KERNEL, Damaged, Inputs, PowerCuts, bases
 
 ADDRESS_SPACE = 3 << 30
-LARGEST_CASE = 4 << 20  # bytes
-SILENCE = 180  # seconds without a word from the child: it hangs
-KERNEL = "kernel "  # before the names of bases that it made
-RENEWED = 200  # images after which a child is replaced, so that its memory says something
+SILENCE = 300  # seconds without a word from a child: it hangs
+SHARE = 20 * CUTS_EACH  # images of a child, so that its memory says something
+SHOWN = 5  # of the costliest commands
+DONE = "it is done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,178 +48,224 @@ class Choice:
     Attributes:
         each: so many of them, drawn by chance; 0 for all.
         only: those that begin with one of these words; none for all.
+        lines: every line of the forms, and not one of each command.
     """
 
     each: int = 0
     only: tuple[str, ...] = ()
+    lines: bool = False
 
     def of(self, chance: random.Random) -> list[list[str]]:
         """The commands for one image."""
-        found = [words for words in commands(chance) if not self.only or words[0] in self.only]
+        every = every_line(chance) if self.lines else commands(chance)
+        found = [words for words in every if not self.only or words[0] in self.only]
         return chance.sample(found, min(self.each, len(found))) if self.each else found
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of a run."""
+    """What came of a run.
 
+    Attributes:
+        slowest: (cost, base, seed) of the commands that took longest.
+        largest: of those whose memory grew most.
+    """
+
+    found_in: Path
     images: int = 0
+    commands: int = 0
+    interrupted: int = 0
     by_base: Counter[str] = field(default_factory=Counter)
     found: list[dict[str, Any]] = field(default_factory=list)
+    slowest: list[tuple[Cost, str, int]] = field(default_factory=list)
+    largest: list[tuple[Cost, str, int]] = field(default_factory=list)
+
+    def keep(self, finding: dict[str, Any]) -> None:
+        """Count a finding, print it and write it down."""
+        self.found.append(finding)
+        print(
+            finding["base"], finding["seed"], finding.get("arguments"), finding["what"], flush=True
+        )
+        name = f"{finding['base']}-{finding['seed']}-{len(self.found)}.json"
+        (self.found_in / name).write_text(json.dumps(finding, indent=1))
+
+    def add(self, base: str, seed: int, costs: list[Cost], interrupted: int) -> None:
+        """Count an image."""
+        self.images += 1
+        self.commands += len(costs)
+        self.interrupted += interrupted
+        self.by_base[base] += 1
+        every = [(cost, base, seed) for cost in costs]
+        self.slowest = sorted(self.slowest + every, key=lambda one: -one[0].seconds)[:SHOWN]
+        self.largest = sorted(self.largest + every, key=lambda one: -one[0].memory)[:SHOWN]
+
+    def lines(self, seconds: float) -> Iterator[str]:
+        """What the run came to, the findings last."""
+        for cost, base, seed in self.slowest:
+            yield f"slowest: {cost.seconds:.1f} s: {base} {seed} {' '.join(cost.arguments)}"
+        for cost, base, seed in self.largest:
+            grown = cost.memory >> 20
+            yield f"memory: {grown} MiB more: {base} {seed} {' '.join(cost.arguments)}"
+        yield f"{self.interrupted:,} commands of over a second were interrupted once more"
+        yield (
+            f"{self.images:,} images of {len(self.by_base)} bases, {self.commands:,} commands in "
+            f"{seconds:,.0f} s, {len(self.found)} findings"
+        )
 
 
-def bases(folder: Path, wanted: list[str]) -> list[Path]:
-    """The sound images to start from: small ones, the packed samples, e2fsprogs' cases."""
-    paths = [images.make(name, folder) for name in images.BASES]
-    paths += [unpack(name, folder).image for name in packed_names()]
-    paths += [] if missing_for_kernel() else list(_of_the_kernel(folder))
-    paths = [path for path in paths if not wanted or path.stem in wanted]
-    names = [one["image"] for one in cases.records() if one["bytes"] <= LARGEST_CASE]
-    if names and "cases" in wanted:
-        cases.unpack(folder, names)
-        paths += [folder / name for name in names if _can_be_read(folder / name)]
-    return paths
-
-
-def _of_the_kernel(folder: Path) -> Iterator[Path]:
-    """Images whose newest changes are in fast commits alone: only a kernel writes those."""
-    for form in ("default", "1k", "inline 1k"):
-        made = make(folder, FORMATS[form], lambda root: Doings(root, 3).run(40), size=24)
-        yield made.image.rename(folder / f"{KERNEL}{form}.img")
-
-
-def _can_be_read(path: Path) -> bool:
-    try:
-        anatomy(path)
-    except Ext4kitError:
-        return False
-    return True
-
-
-def work(paths: list[Path], seeds: range, choice: Choice, channel: Connection) -> None:
-    """The child: one image after the other; tells the seed, then what was found with it."""
+def work(inputs: Inputs, seeds: range, choice: Choice, channel: Connection) -> None:
+    """A child: one image after the other; sends the seed, what was found, and what it cost."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-    bodies: dict[Path, Anatomy] = {}
-    with tempfile.TemporaryDirectory(prefix="ext4kit-fuzz-", dir=_memory_folder()) as name:
+    with tempfile.TemporaryDirectory(prefix="ext4kit-fuzz-", dir=memory_folder()) as name:
         for seed in seeds:
-            channel.send(("seed", seed))
-            for finding in one_image(paths[seed % len(paths)], seed, bodies, Path(name), choice):
-                channel.send(("found", finding))
-            channel.send(("done", seed))
+            channel.send(("seed", seed, None))
+            costs: list[Cost] = []
+            for finding in one_image(inputs, seed, Path(name), choice, costs):
+                channel.send(("found", seed, finding))
+            channel.send(("done", seed, costs))
     channel.close()
 
 
-def _memory_folder() -> str | None:
+def memory_folder() -> str | None:
+    """A folder in memory, where there is one."""
     place = Path("/dev/shm")
     return str(place) if place.is_dir() else None
 
 
 def one_image(
-    path: Path, seed: int, bodies: dict[Path, Anatomy], folder: Path, choice: Choice
+    inputs: Inputs, seed: int, folder: Path, choice: Choice, costs: list[Cost]
 ) -> Iterator[dict[str, Any]]:
-    """Damage a base as the seed says and run commands on it; gives what was found."""
-    if path not in bodies:
-        bodies[path] = anatomy(path)
+    """Run commands on the image of a seed; gives what was found, and notes what they cost."""
     chance = random.Random(seed)
-    patches = mutated(bodies[path], chance)
-    image = folder / path.name
-    if not image.exists():
-        image.write_bytes(bodies[path].data)
-    _put(image, patches)
-    for failure in failures(image, choice.of(chance), folder):
-        where = [[patch.offset, patch.data.hex()] for patch in patches]
-        yield {"base": path.stem, "seed": seed, "patches": where, **asdict(failure)}
-    sound = bodies[path].data
-    _put(image, [Patch(p.offset, sound[p.offset : p.offset + len(p.data)]) for p in patches])
+    with inputs.image(seed, chance, folder) as one:
+        words = choice.of(chance)
+        found = [*failures(one.image, words, folder, costs)]
+        found += heed_interrupts(one.image, costs, folder, chance)
+        where = [[patch.offset, patch.data.hex()] for patch in one.patches]
+        for failure in found:
+            kept = {} if one.patches else {"image": str(_kept(one.image))}
+            yield {"base": inputs.base(seed), "seed": seed, "patches": where, **kept,
+                   **asdict(failure)}  # fmt: skip
 
 
-def _put(image: Path, patches: list[Patch]) -> None:
-    with image.open("r+b") as stream:
-        for patch in patches:
-            stream.seek(patch.offset)
-            stream.write(patch.data)
+def _kept(image: Path) -> Path:
+    """A copy of an image that cannot be made again."""
+    return Path(shutil.copy(image, tempfile.gettempdir()))
 
 
-def run(paths: list[Path], seeds: range, choice: Choice, seconds: float, found: Path) -> Tally:
+def _load_all() -> None:
+    """Import the whole package, so that no child has to; what is here by now is shared with all."""
+    for module in pkgutil.walk_packages(ext4kit.__path__, "ext4kit."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+
+
+@dataclass(slots=True)
+class _Child:
+    process: multiprocessing.process.BaseProcess
+    channel: Connection
+    current: int  # seed
+    end: int  # of its seeds
+    heard: float  # when it last said something
+
+
+def run(
+    inputs: Inputs, seeds: range, choice: Choice, seconds: float, tally: Tally, children: int
+) -> None:
     """An image for each seed, until all are done or the time is over."""
-    tally, seed, end = Tally(), seeds.start, time.monotonic() + seconds
-    while seed < seeds.stop and time.monotonic() < end:
-        part = range(seed, min(seed + RENEWED, seeds.stop))
-        seed = _child(paths, part, choice, tally, end, found)
-    return tally
+    end = time.monotonic() + seconds
+    share = max(min(SHARE, -(-len(seeds) // children // CUTS_EACH) * CUTS_EACH), 1)
+    todo = deque(seeds[start : start + share] for start in range(0, len(seeds), share))
+    running: list[_Child] = []
+    _load_all()
+    while (todo or running) and time.monotonic() < end:
+        while todo and len(running) < children:
+            running.append(_started(inputs, todo.popleft(), choice))
+        wait([child.channel for child in running], timeout=1)
+        for child in list(running):
+            if reason := _heard(child, inputs, tally):
+                running.remove(child)
+                child.process.kill()
+                child.process.join()
+                rest = range(child.current + 1, child.end)
+                if reason != DONE:
+                    base = inputs.base(child.current)
+                    tally.keep({"base": base, "seed": child.current, "what": reason})
+                    todo.appendleft(rest)
+        todo = deque(some for some in todo if some)
+    for child in running:
+        child.process.kill()
+        child.process.join()
 
 
-def _child(
-    paths: list[Path], seeds: range, choice: Choice, tally: Tally, end: float, found: Path
-) -> int:
-    """Run one child; the seed to go on with."""
+def _started(inputs: Inputs, seeds: range, choice: Choice) -> _Child:
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.Process(target=work, args=(paths, seeds, choice, theirs))
-    child.start()
+    fork = multiprocessing.get_context("fork")  # shares what is loaded
+    process = fork.Process(target=work, args=(inputs, seeds, choice, theirs))
+    process.start()
     theirs.close()
-    current, reason = seeds.start, ""
+    return _Child(process, ours, seeds.start, seeds.stop, time.monotonic())
+
+
+def _heard(child: _Child, inputs: Inputs, tally: Tally) -> str:
+    """Take what a child says; why it is no more, or ""."""
     try:
-        while time.monotonic() < end:
-            if not ours.poll(SILENCE):
-                reason = f"no word for {SILENCE} s"
-                break
-            kind, value = ours.recv()
+        while child.channel.poll():
+            kind, seed, value = child.channel.recv()
+            child.current, child.heard = seed, time.monotonic()
             if kind == "found":
-                _keep(value, tally, found)
-            current = value if kind == "seed" else value + 1 if kind == "done" else current
-            if kind == "done":
-                tally.images += 1
-                tally.by_base[paths[value % len(paths)].stem] += 1
+                tally.keep(value)
+            elif kind == "done":
+                slow = sum(cost.seconds > INTERRUPTED_FROM for cost in value)
+                tally.add(inputs.base(seed), seed, value, slow)
+                if seed + 1 == child.end:
+                    return DONE
     except EOFError:
-        reason = "" if current >= seeds.stop else "the child died"
-    child.kill()
-    child.join()
-    if reason:
-        base = paths[current % len(paths)].stem
-        _keep({"base": base, "seed": current, "what": reason}, tally, found)
-        return current + 1
-    return current if current < seeds.stop else seeds.stop
+        return "the child died"
+    return f"no word for {SILENCE} s" if time.monotonic() - child.heard > SILENCE else ""
 
 
-def _keep(finding: dict[str, Any], tally: Tally, found: Path) -> None:
-    tally.found.append(finding)
-    print(finding["base"], finding["seed"], finding.get("arguments"), finding["what"], flush=True)
-    name = f"{finding['base']}-{finding['seed']}-{len(tally.found)}.json"
-    (found / name).write_text(json.dumps(finding, indent=1))
-
-
-def _keep_bases(paths: list[Path], tally: Tally, found: Path) -> None:
+def _keep_bases(paths: list[Path], tally: Tally) -> None:
     """Beside what was found, the bases that no two runs have alike: those that the kernel made."""
     names = {finding["base"] for finding in tally.found}
     for path in paths:
         if path.stem in names and path.stem.startswith(KERNEL):
-            shutil.copy(path, found)
+            shutil.copy(path, tally.found_in)
 
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=1000, help="images")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after that long")
     parser.add_argument("--seed", type=int, default=0, help="of the first image")
     parser.add_argument("--each", type=int, default=0, help="commands an image; 0: all of them")
+    parser.add_argument(
+        "--lines", action="store_true", help="each line of the forms, not one of each command"
+    )
     parser.add_argument("--only", action="append", default=[], help="a command; all without it")
     parser.add_argument(
         "--base", action="append", default=[], help="only these; `cases`: e2fsprogs' own as well"
     )
+    parser.add_argument("--powercut", action="store_true", help="images as power cuts leave them")
+    parser.add_argument("--children", type=int, default=os.cpu_count() or 1, help="at once")
     parser.add_argument("--found", type=Path, default=Path("fuzz-found"), help="folder")
     options = parser.parse_args()
     options.found.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="ext4kit-bases-", dir=_memory_folder()) as name:
-        start = time.monotonic()
-        paths = bases(Path(name), options.base)
+    with tempfile.TemporaryDirectory(prefix="ext4kit-bases-", dir=memory_folder()) as name:
+        start, tally = time.monotonic(), Tally(options.found)
+        paths = [] if options.powercut else bases(Path(name), options.base)
+        inputs: Inputs = PowerCuts() if options.powercut else Damaged(paths)
         seeds = range(options.seed, options.seed + options.count)
-        choice = Choice(options.each, tuple(options.only))
-        tally = run(paths, seeds, choice, options.seconds, options.found)
-        took = time.monotonic() - start
-        _keep_bases(paths, tally, options.found)
-    print(f"{tally.images:,} images of {len(tally.by_base)} bases in {took:,.0f} s, "
-          f"{len(tally.found)} findings")  # fmt: skip
+        choice = Choice(options.each, tuple(options.only), options.lines)
+        left = options.seconds - (time.monotonic() - start)
+        run(inputs, seeds, choice, left, tally, options.children)
+        _keep_bases(paths, tally)
+    print("\n".join(tally.lines(time.monotonic() - start)))
     raise SystemExit(bool(tally.found))
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -19,6 +21,7 @@ from unittest import mock
 
 from ext4kit.cli import exits, main
 from ext4kit.errors import Ext4kitError
+from tests.environment import ROOT
 from tests.fuzz.judging import complaint_about
 
 SECONDS = 20  # of the processor
@@ -26,6 +29,9 @@ MEMORY = 500 << 20
 OUTPUT_SLACK = 64 << 20
 CODES = (0, 1, 2, 3)
 REFUSED = 2  # nothing is promised of what is written then
+INTERRUPTED_FROM = 1.0  # seconds of the processor
+HEEDED = 1.0  # seconds of the processor within which an interrupt ends a command
+MOST_AFTER = 20.0  # seconds after which one that was interrupted is killed
 
 
 class TooSlowError(BaseException):
@@ -44,6 +50,21 @@ class Failure:
     arguments: tuple[str, ...]
     what: str
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one command took.
+
+    Attributes:
+        arguments: of the program, the image left out.
+        seconds: of the processor.
+        memory: bytes by which the largest resident set grew.
+    """
+
+    arguments: tuple[str, ...]
+    seconds: float
+    memory: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +87,79 @@ class Places:
         paths = [path for each in whole if each.exists() for path in (each, *each.rglob("*"))]
         return sum(path.lstat().st_blocks for path in paths) * 512
 
+    @staticmethod
+    def below(folder: Path, image: Path) -> Places:
+        """Those of a folder."""
+        return Places(image, folder / "out", folder / "out2", folder / "printed")
 
-def failures(image: Path, commands: list[list[str]], folder: Path) -> Iterator[Failure]:
-    """Run the commands on an image; yields each that did what none may do."""
-    places = Places(image, folder / "out", folder / "out2", folder / "printed")
-    for words in commands:
-        failure = _failure(words, places)
-        if failure is not None:
-            yield failure
-        for out in (places.out, places.other):
+    def clear(self) -> None:
+        """Remove what a command wrote."""
+        for out in (self.out, self.other):
             if out.is_dir():
                 shutil.rmtree(out)
             for left in (out, out.with_name(f"{out.name}.incomplete")):
                 left.unlink(missing_ok=True)
+
+
+def failures(
+    image: Path, commands: list[list[str]], folder: Path, costs: list[Cost] | None = None
+) -> Iterator[Failure]:
+    """Run the commands on an image; yields each that did what none may do, and notes the costs."""
+    places = Places.below(folder, image)
+    for words in commands:
+        before, start = _memory(), time.process_time()
+        failure = _failure(words, places)
+        if failure is not None:
+            yield failure
+        if costs is not None:
+            took = time.process_time() - start
+            costs.append(Cost(tuple(words), took, _memory() - before))
+        places.clear()
+
+
+def heed_interrupts(
+    image: Path, costs: list[Cost], folder: Path, chance: random.Random
+) -> Iterator[Failure]:
+    """Run each command that took long once more, and interrupt it at some moment.
+
+    Yields those that went on for over a second of the processor.
+    """
+    places = Places.below(folder, image)
+    for cost in costs:
+        if cost.seconds > INTERRUPTED_FROM:
+            words = [places.of(word) for word in cost.arguments]
+            after = _seconds_after_interrupt(words, cost.seconds * chance.random())
+            places.clear()
+            if after > HEEDED:
+                yield Failure(cost.arguments, f"an interrupt was heeded after {after:.1f} s")
+
+
+def _seconds_after_interrupt(words: list[str], moment: float) -> float:
+    """Seconds of the processor that a command takes after an interrupt; 0 if it ended before."""
+    with Path(os.devnull).open("w") as null:
+        command = [sys.executable, "-m", "ext4kit", *words]
+        child = subprocess.Popen(command, stdout=null, stderr=null, cwd=ROOT)
+    start = time.monotonic()
+    time.sleep(moment)
+    used = _seconds_of(child.pid)
+    child.send_signal(signal.SIGINT)
+    while time.monotonic() - start < moment + MOST_AFTER:
+        pid, _, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            child.returncode = 0
+            return usage.ru_utime + usage.ru_stime - used if used else 0
+        time.sleep(0.02)
+    child.kill()
+    child.wait()
+    return MOST_AFTER
+
+
+def _seconds_of(pid: int) -> float:
+    """Seconds of the processor that a process took so far; 0 when it has ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    if fields[0] == "Z":
+        return 0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _failure(words: list[str], places: Places) -> Failure | None:

@@ -98,15 +98,26 @@ _VALUES: dict[str, Callable[[random.Random], list[str]]] = {
     "CALM": lambda chance: ["--patience", "2", "--limit", "6"],
 }
 _NEVER_JSON = ("cat",)
+_BY_COMMAND: dict[str, list[str]] = {}
+for _forms in FORMS:
+    for _form in _forms:
+        _BY_COMMAND.setdefault(_form.partition(" IMAGE")[0], []).append(_form)
 
 
 def commands(chance: random.Random) -> list[list[str]]:
-    """All commands in some of their forms, a share of them with records as output."""
-    found = [drawn(chance.choice(forms), chance) for forms in FORMS]
-    for words in found:
-        if words[0] not in _NEVER_JSON and chance.random() < JSON_SHARE:
-            words.append("--json")
-    return found
+    """Each command once, in a form that is drawn, a share of them with records as output."""
+    return [_recorded(chance.choice(forms), chance) for forms in _BY_COMMAND.values()]
+
+
+def every_line(chance: random.Random) -> list[list[str]]:
+    """A form of each line of `FORMS`, so that most commands come more than once."""
+    return [_recorded(chance.choice(forms), chance) for forms in FORMS]
+
+
+def _recorded(form: str, chance: random.Random) -> list[str]:
+    words = drawn(form, chance)
+    records = words[0] not in _NEVER_JSON and chance.random() < JSON_SHARE
+    return [*words, "--json"] if records else words
 
 
 def every_form(chance: random.Random) -> list[list[str]]:

@@ -21,7 +21,7 @@ from tests.schemas.outputs import complaint
 
 # C0 but the line's end, C1, and what turns, hides or breaks text: no part of any output of ours.
 _UNSAFE = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-_EACH = 20  # records of a kind that are held against the schema, then
+_EACH = 5  # records of a kind that are held against the schema, then
 _EVERY = 50  # one of so many
 _BODY_FIELDS = 11
 _AT_ONCE = 1 << 20
