@@ -29,6 +29,7 @@ MEMORY = 500 << 20
 OUTPUT_SLACK = 64 << 20
 CODES = (0, 1, 2, 3)
 REFUSED = 2  # nothing is promised of what is written then
+START_UP = 0.2  # seconds of the processor; Python drops interrupts while it reads `*.pth` files
 INTERRUPTED_FROM = 1.0  # seconds of the processor
 HEEDED = 1.0  # seconds of the processor within which an interrupt ends a command
 MOST_AFTER = 20.0  # seconds after which one that was interrupted is killed
@@ -128,26 +129,32 @@ def heed_interrupts(
     for cost in costs:
         if cost.seconds > INTERRUPTED_FROM:
             words = [places.of(word) for word in cost.arguments]
-            after = _seconds_after_interrupt(words, cost.seconds * chance.random())
+            moment = max(cost.seconds * chance.random(), START_UP)
+            after = _seconds_after_interrupt(words, moment)
             places.clear()
             if after > HEEDED:
                 yield Failure(cost.arguments, f"an interrupt was heeded after {after:.1f} s")
 
 
 def _seconds_after_interrupt(words: list[str], moment: float) -> float:
-    """Seconds of the processor that a command takes after an interrupt; 0 if it ended before."""
+    """Seconds of the processor that a command takes after an interrupt; 0 if it ended before.
+
+    Args:
+        words: the command.
+        moment: of the interrupt, in seconds of the processor.
+    """
     with Path(os.devnull).open("w") as null:
         command = [sys.executable, "-m", "ext4kit", *words]
         child = subprocess.Popen(command, stdout=null, stderr=null, cwd=ROOT)
-    start = time.monotonic()
-    time.sleep(moment)
-    used = _seconds_of(child.pid)
+    while 0 <= (used := _seconds_of(child.pid)) < moment:
+        time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    while time.monotonic() - start < moment + MOST_AFTER:
+    end = time.monotonic() + MOST_AFTER
+    while time.monotonic() < end:
         pid, _, usage = os.wait4(child.pid, os.WNOHANG)
         if pid:
             child.returncode = 0
-            return usage.ru_utime + usage.ru_stime - used if used else 0
+            return usage.ru_utime + usage.ru_stime - used if used >= 0 else 0
         time.sleep(0.02)
     child.kill()
     child.wait()
@@ -155,10 +162,10 @@ def _seconds_after_interrupt(words: list[str], moment: float) -> float:
 
 
 def _seconds_of(pid: int) -> float:
-    """Seconds of the processor that a process took so far; 0 when it has ended."""
+    """Seconds of the processor that a process took so far; -1 when it has ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     if fields[0] == "Z":
-        return 0
+        return -1
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
