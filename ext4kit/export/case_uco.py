@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -54,6 +55,7 @@ class CaseUco(TextFormat):
         place = f"{subject.fs.superblock.uuid_text} {volume.offset} {name}"
         self._base = hashlib.sha256(place.encode(errors="surrogateescape"))
         self._system = self._identity("file system")
+        self._above: list[tuple[str, Counter[str]]] = []  # directories, and the names listed
         self.stream.write(f'{{"@context":{_ENCODE(_CONTEXT)},\n"@graph":[\n')
         self.stream.write(",\n".join(map(_ENCODE, self._provenance())))
 
@@ -65,11 +67,25 @@ class CaseUco(TextFormat):
         ):
             self.count += 1
             gone = row.gone  # its values distinguish files of one name and inode
-            turn = "" if gone is None else f"{row.state} {gone.first_block} {_told(row)}"
+            turn = f"{row.state} {gone.first_block} {_told(row)}" if gone else self._repeated(row)
             identity = self._identity(f"{row.path} {row.number} {row.generation} {turn}")
             nodes = [_file(row, identity, digests), _place(identity, self._system, ranges)]
             parts.append(_ENCODE(nodes)[1:-1])
         self.stream.write(",\n".join(parts) if batch.rows else "")
+
+    def _repeated(self, row: FileRow) -> str:
+        """What tells apart a live name that a damaged directory lists again; "" the first time.
+
+        A directory comes before what is in it, so that only those above a row have to be kept.
+        """
+        folder, _, name = row.path.rpartition("/")
+        while self._above and not f"{folder}/".startswith(f"{self._above[-1][0]}/"):
+            self._above.pop()
+        if not self._above or self._above[-1][0] != folder:
+            self._above.append((folder, Counter()))
+        listed = self._above[-1][1]
+        listed[name] += 1
+        return "" if listed[name] == 1 else f"again {listed[name]}"
 
     def end(self) -> None:
         """Close the graph."""

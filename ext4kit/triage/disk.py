@@ -7,6 +7,7 @@ import numpy as np
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import MOST_BLOCKS
 from ext4kit.filesystem.geometry import first_block, group_overhead
 from ext4kit.journal import Log
 from ext4kit.recovery import DeletedFiles, Grade
@@ -17,7 +18,7 @@ _RECOVERABLE = (Grade.INTACT, Grade.CONSISTENT, Grade.PARTIAL, Grade.CARVED)  # 
 
 def disk_map(fs: FileSystem, log: Log | None, deleted: DeletedFiles, cells: int) -> DiskMap:
     """The blocks of a file system in at most `cells` cells."""
-    blocks = fs.superblock.blocks_count
+    blocks = min(fs.superblock.blocks_count, MOST_BLOCKS)
     cell = max(-(-blocks // cells), 1)
     edges = np.append(np.arange(0, blocks, cell), blocks)
     size = np.diff(edges)

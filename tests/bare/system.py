@@ -19,6 +19,12 @@ from tests.environment import ROOT, is_root
 KEPT = ROOT / "build" / "bare"  # packages of a system are downloaded once
 _ACQUIRE = re.compile(r'Acquire::(https?::Proxy|https::CAInfo)\b.* ".+";', re.IGNORECASE)
 _SETTINGS = re.compile(r"PIP_|SSL_CERT_|.*_proxy$", re.IGNORECASE)
+HOMES = {"user": "/home/user", "root": "/root"}
+# The mounts are in a name space of their own: they go with the last process.
+_INSIDE = """
+mount --rbind /dev "$1/dev"; mount -t proc proc "$1/proc"; mount -t sysfs sys "$1/sys"
+root=$1; shift; exec chroot "$root" "$@"
+"""
 _FILES = ("etc/ssl/certs/ca-certificates.crt", "etc/pip.conf", "etc/resolv.conf", "etc/hosts")
 
 
@@ -62,6 +68,25 @@ def bootstrap(suite: str, root: Path, packages: Sequence[str]) -> None:
     for name in _FILES:
         if Path("/", name).exists():
             shutil.copyfile(Path("/", name), root / name)
+
+
+def inside(
+    root: Path, user: str, command: Sequence[str], capture: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a system as a user, with this machine's way to packages."""
+    environment = {
+        **settings(),
+        "HOME": HOMES[user],
+        "USER": user,
+        "LANG": "C.UTF-8",
+        "PATH": "/usr/local/bin:/usr/bin:/bin" + (":/usr/sbin:/sbin" if user == "root" else ""),
+    }
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    words = ["runuser", "-u", user, "--", "env", "-i", *variables, *command]
+    return subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", _INSIDE, "sh", root, *words],
+        stdin=subprocess.DEVNULL, capture_output=capture, text=True, check=False,
+    )  # fmt: skip
 
 
 def settings() -> dict[str, str]:

@@ -145,7 +145,7 @@ def _seconds_after_interrupt(words: list[str], moment: float) -> float:
     """
     with Path(os.devnull).open("w") as null:
         command = [sys.executable, "-m", "ext4kit", *words]
-        child = subprocess.Popen(command, stdout=null, stderr=null, cwd=ROOT)
+        child = subprocess.Popen(command, stdout=null, stderr=null, cwd=ROOT, preexec_fn=_hear)
     while 0 <= (used := _seconds_of(child.pid)) < moment:
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
@@ -159,6 +159,11 @@ def _seconds_after_interrupt(words: list[str], moment: float) -> float:
     child.kill()
     child.wait()
     return MOST_AFTER
+
+
+def _hear() -> None:
+    """Hear interrupts, also where the run was started in the background, which ignores them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _seconds_of(pid: int) -> float:

@@ -356,7 +356,7 @@ def test_a_value_inode_with_less_than_the_value_is_a_problem() -> None:
     problems = Problems()
     found = read_xattrs(raw, EXTRA, None, lambda number, size: b"abc", problems, "inode 12")
     assert found == {b"user.far": b"abc"}
-    assert "3 of its 700 bytes" in str(problems.kept[0])
+    assert "3 of its 700 bytes" in str(list(problems)[0])
 
 
 def test_a_bad_block_header_leaves_the_body(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Every Python with the oldest and the newest libraries that the project allows."""
