@@ -16,7 +16,7 @@ WORKERS ?= 1
 KERNELS ?=
 RECIPES ?=
 
-.PHONY: help demo check lint test test-all test-bare test-docker fuzz-kernel truth nist fuzz
+.PHONY: help demo check lint test test-all test-bare test-docker test-next test-pythons fuzz-kernel truth nist fuzz
 .PHONY: fuzz-coverage fuzz-cut-images fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
 .PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan bench-tasks screenshots man
 .PHONY: reference docs clean
@@ -26,7 +26,9 @@ help:
 	@echo "make check      linters, types and the tests that mount nothing: for the edit loop"
 	@echo "make test       linters, types and the tests, of the slow ones one of each kind"
 	@echo "make test-all   the same with every slow test (full-size images, a Debian system)"
-	@echo "make test-bare  the two commands of the README in a bare Debian system (as root)"
+	@echo "make test-bare  the two commands of the README in bare Debian systems (as root)"
+	@echo "make test-pythons   rootless tests and the demo on each Python, oldest and newest libraries"
+	@echo "make test-next  the same with pre-releases of libraries, on the newest Python"
 	@echo "make fuzz-kernel KERNELS=\"host 5.10\" HISTORIES=n OPERATIONS=n SEED=n"
 	@echo "                random histories of each layout, judged, on each kernel"
 	@echo "make images-by-kernel KERNELS=\"5.10 6.1\" RECIPES=names   into build/images/KERNEL"
@@ -129,6 +131,12 @@ mutation: $(STAMP)
 
 screenshots: $(STAMP)
 	$(BIN)/python -m sample_images.screenshots
+
+test-pythons: $(STAMP)
+	$(BIN)/python -m tests.pythons
+
+test-next: $(STAMP)
+	$(BIN)/python -m tests.pythons --only newest --libraries next
 
 test-docker: $(STAMP)
 	$(BIN)/python -m tests.bare.dockerfile
