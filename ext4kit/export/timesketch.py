@@ -31,7 +31,7 @@ _GONE_BY = "Deleted At The Latest"
 _TIMED = ("message", "datetime", "timestamp", "timestamp_desc")
 
 
-class Facts(TypedDict, total=False):
+class EventFacts(TypedDict, total=False):
     """The columns behind the times, in their order; the hashes follow."""
 
     data_type: Required[str]
@@ -50,7 +50,7 @@ class Facts(TypedDict, total=False):
     transaction: int | None
 
 
-COLUMNS = (*_TIMED, *Facts.__annotations__)
+COLUMNS = (*_TIMED, *EventFacts.__annotations__)
 
 
 class Timesketch(TextFormat):
@@ -146,7 +146,7 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _file(row: FileRow) -> tuple[str, Facts]:
+def _file(row: FileRow) -> tuple[str, EventFacts]:
     """(message, facts) of a file."""
     grade = None if row.gone is None else row.gone.grade.value
     return _message(row, grade), {
@@ -183,7 +183,7 @@ def _moments(row: FileRow) -> Iterator[tuple[int, str]]:
         yield deleted.deletion[0], _GONE_BY
 
 
-def _event(event: Event) -> tuple[str, Facts]:
+def _event(event: Event) -> tuple[str, EventFacts]:
     """(message, facts) of an event."""
     path = None if event.path is None else printable(event.path) or "/"
     old = None if event.old_path is None else printable(event.old_path)
