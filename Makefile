@@ -15,8 +15,10 @@ SAMPLE ?= 120
 WORKERS ?= 1
 KERNELS ?=
 RECIPES ?=
+CONSTRAINTS ?=
+PYTHONS ?=
 
-.PHONY: help demo check lint test test-all test-bare test-docker test-next test-pythons fuzz-kernel truth nist fuzz
+.PHONY: help constraints demo check lint test test-all test-bare test-docker test-next test-pythons fuzz-kernel truth nist fuzz
 .PHONY: fuzz-coverage fuzz-cut-images fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
 .PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan bench-tasks screenshots man
 .PHONY: reference docs clean
@@ -28,6 +30,8 @@ help:
 	@echo "make test-all   the same with every slow test (full-size images, a Debian system)"
 	@echo "make test-bare  the two commands of the README in bare Debian systems (as root)"
 	@echo "make test-pythons   rootless tests and the demo on each Python, oldest and newest libraries"
+	@echo "make test CONSTRAINTS=constraints.txt   with exactly the libraries of the last tested set"
+	@echo "make constraints   write constraints.txt anew: the newest libraries, with their hashes"
 	@echo "make test-next  the same with pre-releases of libraries, on the newest Python"
 	@echo "make fuzz-kernel KERNELS=\"host 5.10\" HISTORIES=n OPERATIONS=n SEED=n"
 	@echo "                random histories of each layout, judged, on each kernel"
@@ -55,10 +59,21 @@ help:
 	@echo "make bench-tasks    everyday tasks on a disk of 10 GiB and a Debian server; docs/tasks.md"
 	@echo "make bench-scan     read 4 GiB of freed space, beside a plain cat"
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifdef CONSTRAINTS
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(CONSTRAINTS)
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+else
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+endif
 	touch $(STAMP)
+
+constraints: $(STAMP)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-annotate --extra dev --custom-compile-command "make constraints" \
+		--output-file constraints.txt pyproject.toml
 
 demo: $(STAMP)
 	$(BIN)/python -m sample_images.demo
@@ -133,7 +148,7 @@ screenshots: $(STAMP)
 	$(BIN)/python -m sample_images.screenshots
 
 test-pythons: $(STAMP)
-	$(BIN)/python -m tests.pythons
+	$(BIN)/python -m tests.pythons $(PYTHONS)
 
 test-next: $(STAMP)
 	$(BIN)/python -m tests.pythons --only newest --libraries next

@@ -27,7 +27,7 @@ from tests.pythons.libraries import PRE_RELEASES, oldest_libraries
 
 WORK = ROOT / "build" / "pythons"
 BARE_PACKAGES = ("python3", "python3-venv", "git", "ca-certificates", "e2fsprogs")
-TESTS = ("-m", "pytest", "-m", "not kernel and not slow", "--quick", "-q")
+TESTS = ("-m", "pytest", "-m", "not kernel and not slow", "--quick")
 _COUNT = re.compile(r"(\d+) (passed|failed|error|errors)\b")
 Run = Callable[[Sequence[str | Path]], subprocess.CompletedProcess[str]]
 
@@ -160,14 +160,7 @@ def _tried(place: Place, libraries: str) -> Outcome:
 def _installed(place: Place, libraries: str, python: Path) -> str | None:
     """Make an environment; the versions of some libraries, None where it cannot be made."""
     chosen = oldest_libraries(ROOT, place.minor) if libraries == "oldest" else []
-    pip: list[str | Path] = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]
+    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     steps: list[list[str | Path]] = [
         [place.python, "-m", "venv", python.parents[1]],
         [*pip, "--editable", ".[dev]", *chosen],
