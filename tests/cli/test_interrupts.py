@@ -107,7 +107,7 @@ def _heard(outcomes: Counter[tuple[str, str]]) -> int:
 
 @pytest.mark.heavy
 def test_an_interrupt_is_one_line_and_130(deleted: Path, tmp_path: Path) -> None:
-    _interrupt_all(deleted, tmp_path, 12)
+    _interrupt_all(deleted, tmp_path, 8)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ BY_PARAMETER = {
 }
 
 
-SPREAD = BY_PARAMETER | {"tests/fuzz/test_slice.py"}  # of the others no third is chosen
+SPREAD = BY_PARAMETER | {"tests/fuzz/test_slice.py"}  # of the others no quarter is chosen
 
 
 def group(nodeid: str) -> str:
@@ -64,8 +64,8 @@ def left_for_later(items: Iterable[pytest.Item], seed: int, mark: str) -> list[p
     return _not_chosen(marked, lambda one: _rank(one, seed), lambda _: 1)
 
 
-def two_thirds(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
-    """Two thirds of the parameters of each heavy test, and of the modules with many images.
+def three_quarters(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Three quarters of the parameters of each heavy test, and of the modules with many images.
 
     They are the same for all modules, which share many of the images.
     """
@@ -79,7 +79,7 @@ def two_thirds(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
     def rank(item: pytest.Item) -> int:
         return zlib.crc32(f"{seed} {_parameter(item.nodeid)}".encode())
 
-    return _not_chosen(heavy, rank, lambda count: -(-count // 3))
+    return _not_chosen(heavy, rank, lambda count: -(-count // 4))
 
 
 def _not_chosen(

@@ -49,5 +49,5 @@ def test_images_as_power_cuts_leave_them_break_no_command(
         pytest.skip(reason)
     first = request.config.option.seed * SPREAD
     for seed in range(first, first + CUTS):
-        found = list(one_image(PowerCuts(), seed, tmp_path, Choice(lines=True), []))
+        found = list(one_image(PowerCuts(), seed, tmp_path, Choice(), []))
         assert not found, (found[0], seed)

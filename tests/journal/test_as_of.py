@@ -221,7 +221,7 @@ def test_a_short_session_is_shown_as_it_was(recorded: Recorded, setup: Setup) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("setup", FULL, ids=lambda setup: setup.name)
 def test_a_long_session_is_shown_as_it_was(tmp_path: Path, setup: Setup) -> None:
-    verdict = judge(record(setup, tmp_path), 50)
+    verdict = judge(record(setup, tmp_path), 30)
     print(f"\n{setup.name}: {verdict}")
     assert verdict.wrong == []
     assert verdict.unknown < verdict.entries / 3
