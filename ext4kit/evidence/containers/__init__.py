@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
-from ext4kit.evidence.containers.beside import find_beside
+from ext4kit.evidence.beside import find_beside
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.raw import RawFile, SplitFile, open_raw
 from ext4kit.evidence.signatures import first_sector_kind

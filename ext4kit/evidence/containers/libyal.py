@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ext4kit.errors import AccessError
-from ext4kit.evidence.containers.beside import find_beside
+from ext4kit.evidence.beside import find_beside
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.problems import Problems
