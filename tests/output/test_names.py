@@ -74,10 +74,10 @@ def case_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
             look(path)
         mkdir(path, mode, parents, exist_ok)
 
-    def careful_open(path: str, flags: int, *more: Any) -> int:
+    def careful_open(path: str, flags: int, *more: Any, **named: Any) -> int:
         if flags & os.O_EXCL:
             look(Path(path))
-        return create(path, flags, *more)
+        return create(path, flags, *more, **named)
 
     monkeypatch.setattr(Path, "mkdir", careful_mkdir)
     monkeypatch.setattr(os, "open", careful_open)
