@@ -1,7 +1,7 @@
-"""Files that a container names as parts of itself, searched only in the container's directory.
+"""Files that are parts of an image: regular files in the directory of its first one.
 
-The names come from the evidence. A name that refers to another directory could make the analyst's
-own files part of the image. Therefore only the last component of such a name counts.
+Names come from the evidence, and so do the files beside it. A name or a link that leads to another
+directory could make the analyst's own files part of the image, and a pipe would wait forever.
 """
 
 from __future__ import annotations
@@ -36,6 +36,35 @@ def find_beside(path: Path, name: str, what: str) -> Path:
     raise AccessError(
         f"{path}: its {what} {name!r} is missing; bring {bare or 'it'} to the same folder"
     )
+
+
+def require_part(path: Path, first: Path) -> None:
+    """Check a file that is taken for a part of an image by its own name.
+
+    Args:
+        path: the part.
+        first: the file that was opened.
+
+    Raises:
+        AccessError: it is not a regular file in or below the directory of `first`.
+    """
+    if _is_within(path, first.parent):
+        return
+    try:
+        place = path.resolve(strict=True)
+        is_inside = place.is_relative_to(first.parent.resolve())
+        what = _kind(place.stat().st_mode) if is_inside else "a link out of this folder"
+    except (OSError, RuntimeError):
+        what = "a link that leads nowhere"
+    advice = "put the piece itself there, or take this one away"
+    if first.is_symlink():
+        advice = f"open the image where it lies, {first.resolve()}"
+    raise AccessError(f"{path}: by its name a piece of {first.name}, but it is {what}; {advice}")
+
+
+def _kind(mode: int) -> str:
+    names = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return names.get(stat.S_IFMT(mode), "a device")
 
 
 def _is_within(place: Path, folder: Path) -> bool:

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError
+from ext4kit.evidence.beside import require_part
 from ext4kit.evidence.source import check_range
 from ext4kit.problems import Problems
 
@@ -272,13 +273,16 @@ def _measured(path: Path, fd: int) -> tuple[int, bool]:
     """(size of an open file in bytes, whether it is a regular file).
 
     Raises:
-        AccessError: the file is empty, or has no size.
+        AccessError: the file is empty, has no size, or is neither a regular file nor a device.
     """
     try:
-        is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        mode = os.fstat(fd).st_mode
         size = os.lseek(fd, 0, os.SEEK_END)
     except OSError as error:
         raise _refusal(path, error) from error
+    is_regular = stat.S_ISREG(mode)
+    if not is_regular and not stat.S_ISBLK(mode):
+        raise AccessError(f"{path}: {_misfit(mode)}")
     if size == 0:
         text = "is empty (0 bytes); check how it was acquired"
         if not is_regular:
@@ -390,8 +394,8 @@ def find_segments(path: Path) -> tuple[Path, ...]:
         Only `path` if it is not the first segment of a series.
 
     Raises:
-        AccessError: a segment is missing before an existing one, or `path` is a later segment
-            of a series.
+        AccessError: a segment is missing before an existing one or is no regular file of this
+            directory, or `path` is a later segment of a series.
     """
     match = _SUFFIX.search(path.name)
     if match is None:
@@ -413,7 +417,10 @@ def find_segments(path: Path) -> tuple[Path, ...]:
             f"{missing}: this piece of the split image is missing, {stem}{later[0]} is there;"
             " bring the missing pieces to the same folder"
         )
-    return tuple(path.with_name(stem + each) for each in found)
+    paths = tuple(path.with_name(stem + each) for each in found)
+    for each in paths[1:]:
+        require_part(each, path)
+    return paths
 
 
 def _alphabet(suffix: str) -> str:

@@ -1,7 +1,7 @@
 """Expert Witness images (E01, S01): the structures of a segment file, without the chunks.
 
 Source: "Expert Witness Compression Format specification" of the libewf project. EWF 2 (Ex01) is
-another format and is not described here.
+another format, of which only the header of a segment is described here.
 """
 
 from __future__ import annotations
@@ -26,6 +26,17 @@ SEGMENT_HEADER = Layout(
         "fields_start" / Int8ul,  # 1
         "segment_number" / Int16ul,  # from 1 on
         "fields_end" / Int16ul,  # 0
+    ),
+)
+MAGIC_2 = b"EVF2\x0d\x0a\x81\x00"
+SEGMENT_HEADER_2 = Layout(
+    "EWF 2 segment header",
+    Struct(
+        "signature" / Bytes(8),
+        "major_version" / Int8ul,
+        "minor_version" / Int8ul,
+        "compression_method" / Int16ul,
+        "segment_number" / Int32ul,  # from 1 on
     ),
 )
 SECTION = Layout(
@@ -106,9 +117,11 @@ class Geometry:
 
 def segment_number(data: Buffer) -> int:
     """Segment number in the first bytes of a file; 0 if the file is no segment."""
-    if bytes(data[:8]) != MAGIC or len(data) < SEGMENT_HEADER.size:
+    layouts = {MAGIC: SEGMENT_HEADER, MAGIC_2: SEGMENT_HEADER_2}
+    layout = layouts.get(bytes(data[:8]))
+    if layout is None or len(data) < layout.size:
         return 0
-    return int(SEGMENT_HEADER.parse(data).segment_number)
+    return int(layout.parse(data).segment_number)
 
 
 def parse_section(data: Buffer, offset: int) -> Section:

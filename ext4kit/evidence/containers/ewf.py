@@ -16,6 +16,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import AccessError, CorruptError
+from ext4kit.evidence.beside import require_part
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.lost import merge_ranges
@@ -25,6 +26,7 @@ from ext4kit.parsers.ewf import (
     DIGEST,
     SECTION,
     SEGMENT_HEADER,
+    SEGMENT_HEADER_2,
     Geometry,
     Section,
     parse_case,
@@ -42,7 +44,7 @@ _MOST_SECTIONS = 1 << 16  # of one segment
 _MOST_BODY = 64 << 20
 _MOST_ERRORS = 1000
 _MOST_UNREAD = 1 << 16  # runs of sectors in one list
-_SUFFIX = 4  # ".E01"
+_SUFFIXES = (4, 5)  # ".E01", ".Ex01"
 
 
 class Ewf(ChunkedSource):
@@ -178,9 +180,10 @@ def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
     """(segment number, file) of the files next to `path` that may belong to its set."""
     stem, mark = path.stem, path.suffix[1:2]
     for each in path.parent.iterdir():
-        alike = each.stem == stem and len(each.suffix) == _SUFFIX == len(path.suffix)
-        if not alike or each.suffix[1:2].islower() != mark.islower() or not each.is_file():
+        alike = each.stem == stem and len(each.suffix) == len(path.suffix) in _SUFFIXES
+        if not alike or each.suffix[1:2].islower() != mark.islower() or each == path:
             continue
+        require_part(each, path)
         number = _number_in(each)
         if number:
             yield number, each
@@ -189,7 +192,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
 def _number_in(path: Path) -> int:
     """Segment number of a file; 0 for a file that is no segment."""
     with path.open("rb") as file:
-        return segment_number(file.read(SEGMENT_HEADER.size))
+        return segment_number(file.read(SEGMENT_HEADER_2.size))
 
 
 # ----------------------------------------------------------------------------------- sections

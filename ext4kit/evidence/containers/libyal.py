@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.beside import find_beside
+from ext4kit.evidence.containers.ewf import find_segments
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.problems import Problems
@@ -99,15 +100,15 @@ def open_ex01(path: Path) -> Evidence:
     """
     import pyewf
 
-    paths = _opened(path, pyewf.glob, str(path))
+    paths = find_segments(path)
     handle = pyewf.handle()
-    _opened(path, handle.open, paths)
+    _opened(path, handle.open, [str(each) for each in paths])
     problems = Problems()
     size = int(handle.get_media_size())
     hashes = {name.lower(): value for name, value in handle.get_hash_values().items()}
     facts = {name.replace("_", " "): value for name, value in handle.get_header_values().items()}
     source = LibrarySource(str(path), [handle], size, problems)
-    return Evidence(source, tuple(map(Path, paths)), "ewf2", facts, hashes, problems)
+    return Evidence(source, paths, "ewf2", facts, hashes, problems)
 
 
 def open_vhdx(path: Path) -> Evidence:
