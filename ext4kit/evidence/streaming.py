@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
 
-from ext4kit.arrays.types import UInt8s
+from ext4kit.arrays.types import Int64s, UInt8s
 from ext4kit.errors import AccessError
 from ext4kit.evidence.holes import data_ranges
+from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.source import Source
 
 BYTES_AT_ONCE = 8 << 20
@@ -23,7 +25,7 @@ Result = TypeVar("Result")
 
 
 def data_pieces(source: Source, unit: int, most: int | None = None) -> Iterator[tuple[int, int]]:
-    """(byte offset, length) of chunks of data, in whole units; holes are left out.
+    """(byte offset, length) of chunks of data, in whole units, without holes and lost ranges.
 
     Args:
         source: the evidence.
@@ -32,15 +34,28 @@ def data_pieces(source: Source, unit: int, most: int | None = None) -> Iterator[
     """
     end, last = 0, source.size - source.size % unit
     left = source.size if most is None else most
+    lost = unreadable_ranges(source)
     for data in data_ranges(source):
-        start = max(data.start - data.start % unit, end)
-        end = min(-(-data.stop // unit) * unit, last)
-        for at in range(start, end, BYTES_AT_ONCE):
-            if left <= 0:
-                return
-            length = min(BYTES_AT_ONCE, end - at)
-            left -= length
-            yield at, length
+        for first, stop in _between(lost, data.start, data.stop):
+            start = max(first - first % unit, end)
+            end = min(-(-stop // unit) * unit, last)
+            for at in range(start, end, BYTES_AT_ONCE):
+                if left <= 0:
+                    return
+                length = min(BYTES_AT_ONCE, end - at)
+                left -= length
+                yield at, length
+
+
+def _between(lost: Int64s, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """(first byte, end) of the parts of a range that are not lost."""
+    low, high = np.searchsorted(lost[:, 1], start, "right"), np.searchsorted(lost[:, 0], stop)
+    for first, end in lost[low:high].tolist():
+        if start < first:
+            yield start, first
+        start = end
+    if start < stop:
+        yield start, stop
 
 
 def stream(
@@ -74,10 +89,9 @@ def read_with_zeros(source: Source, place: int, length: int) -> UInt8s:
         return np.frombuffer(source.read(place, length), np.uint8)
     except AccessError:
         data = np.zeros(length, np.uint8)
-        for at in range(place, place + length, _SECTOR):
-            size = min(_SECTOR, place + length - at)
-            try:
+    for first, stop in _between(unreadable_ranges(source), place, place + length):
+        for at in range(first, stop, _SECTOR):
+            with suppress(AccessError):
+                size = min(_SECTOR, stop - at)
                 data[at - place :][:size] = np.frombuffer(source.read(at, size), np.uint8)
-            except AccessError:
-                continue
-        return data
+    return data

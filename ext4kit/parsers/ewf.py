@@ -72,7 +72,7 @@ TABLE = Layout(
 DIGEST = Layout("EWF digest section", Struct("md5" / Bytes(16), "sha1" / Bytes(20)))
 _SMART_VOLUME = 94  # bytes of the short form
 _COMPRESSED = 1 << 31
-_MOST_CHUNK = 1 << 27
+_MOST_CHUNK = 1 << 25  # bytes; 32,768 sectors of 512 are the most that acquisition tools offer
 _MOST_TEXT = 1 << 20
 _ERRORS_HEADER = 520  # of an error2 section: a count, padding, a checksum
 # Columns of the header section that a report shows, and their meaning.
@@ -142,6 +142,8 @@ def parse_section(data: Buffer, offset: int) -> Section:
     kind = found.type.split(b"\0", 1)[0].decode("ascii", "backslashreplace")
     following = int(found.next)
     end = offset + int(found.size) if found.size else following
+    if following > offset:  # no section reaches into the next one
+        end = min(end, following)
     return Section(kind, offset, max(end, offset + SECTION.size), following)
 
 

@@ -99,7 +99,13 @@ def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Evidence:
         text = f"has {header.snapshots} internal snapshots; the current state is read"
         problems.add(path.name, text, Severity.NOTE)
     files = (path, *(below.files if below else ()))
-    source = Qcow2(path, raw, header, below.source if below else None, problems)
+    try:
+        source = Qcow2(path, raw, header, below.source if below else None, problems)
+    except CorruptError as error:
+        for opened in (raw, below.source if below else None):
+            if opened is not None:
+                opened.close()
+        raise AccessError(f"{path}: cannot be read: {error}") from error
     return Evidence(source, files, "qcow2", problems=problems)
 
 

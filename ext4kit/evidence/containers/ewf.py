@@ -17,7 +17,7 @@ import numpy as np
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.evidence.beside import require_part
-from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
+from ext4kit.evidence.containers.pieces import CACHE_BYTES, ChunkCache, ChunkedSource
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.lost import merge_ranges
 from ext4kit.evidence.raw import RawFile
@@ -39,6 +39,7 @@ from ext4kit.parsers.ewf import (
 from ext4kit.problems import Problems, Severity
 
 _CHECKSUM = 4  # bytes behind an uncompressed chunk
+_LEAST_CHUNK = 12  # bytes of a file for a chunk: its entry in a table, and zlib's least stream
 _SLACK = 1 << 10  # bytes, lower bound of the growth that is allowed for a compressed chunk
 _MOST_SECTIONS = 1 << 16  # of one segment
 _MOST_BODY = 64 << 20
@@ -77,7 +78,9 @@ class Ewf(ChunkedSource):
         self._files, self._unread = files, unread
         self._starts, self._ends, self._packed = starts, ends, packed
         self._firsts = firsts
-        self._unpacked = ChunkCache()
+        self._unpacked = ChunkCache(max(CACHE_BYTES, 4 * geometry.chunk))
+        if len(starts) * geometry.chunk < geometry.size:  # told when the segments were read
+            self._lost.add(len(starts) * geometry.chunk, geometry.size)
 
     def close(self) -> None:
         """Close every segment."""
@@ -107,8 +110,8 @@ class Ewf(ChunkedSource):
     def _load(self, index: int, wanted: int) -> memoryview:
         return self._unpacked.get(index, lambda number: self._chunk(number, wanted))
 
-    def _is_told(self, index: int) -> bool:
-        return index >= len(self._starts)
+    def _known_lost(self, _index: int) -> Int64s:
+        return self._missing
 
     def _chunk(self, index: int, wanted: int) -> memoryview:
         if index >= len(self._starts):
@@ -227,9 +230,11 @@ class _Reader:
         self.hashes: dict[str, str] = {}
         self.unread: list[Int64s] = []
         self.is_done = False
+        self.room = 0  # chunks that the current segment can still list
 
     def segment(self, file: RawFile) -> None:
         """Read the sections of one segment."""
+        self.room = file.size // _LEAST_CHUNK
         sections = list(_sections(file, self.problems))
         borders = np.array([each.offset for each in sections] + [file.size], np.int64)
         for at, section in enumerate(sections):
@@ -251,6 +256,10 @@ class _Reader:
                 raise
             self.problems.add(where, f"{error}; its copy is used", Severity.WARNING)
             starts, packed = parse_table(_body(file, second), second.body)
+        self.room -= len(starts)
+        if self.room < 0:
+            text = f"lists more chunks than its {file.size:,} bytes can hold"
+            raise CorruptError("EWF table section", section.offset, f"{where} {text}")
         if not len(starts):
             return
         following = np.append(starts[1:], borders[-1])

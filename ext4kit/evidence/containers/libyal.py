@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ext4kit.errors import AccessError
+from ext4kit.errors import AccessError, UnsupportedError
 from ext4kit.evidence.beside import find_beside
 from ext4kit.evidence.containers.ewf import find_segments
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _PIECE = 64 << 10
 _AT_ONCE = 16 << 20
+_MOST_EXTENTS = 1 << 13  # 16 TiB in files of 2 GiB
+_ZERO = 7  # pyvmdk.extent_types.ZERO
 _DEPTH = 32  # of chains of differencing images
 
 
@@ -104,9 +106,11 @@ def open_ex01(path: Path) -> Evidence:
     handle = pyewf.handle()
     _opened(path, handle.open, [str(each) for each in paths])
     problems = Problems()
-    size = int(handle.get_media_size())
-    hashes = {name.lower(): value for name, value in handle.get_hash_values().items()}
-    facts = {name.replace("_", " "): value for name, value in handle.get_header_values().items()}
+    size = int(_opened(path, handle.get_media_size))
+    stored = _opened(path, handle.get_hash_values).items()
+    case = _opened(path, handle.get_header_values).items()
+    hashes = {name.lower(): value for name, value in stored}
+    facts = {name.replace("_", " "): value for name, value in case}
     source = LibrarySource(str(path), [handle], size, problems)
     return Evidence(source, paths, "ewf2", facts, hashes, problems)
 
@@ -127,6 +131,7 @@ def open_vmdk(path: Path) -> Evidence:
 
     Raises:
         AccessError: the library refuses the image, or an extent or a parent is missing.
+        UnsupportedError: the library does not read a kind of extent.
     """
     import pyvmdk
 
@@ -157,17 +162,18 @@ def _with_parents(
             if handles:
                 _opened(path, handles[-1].set_parent, handle)
             handles.append(handle)
-            name = handle.get_parent_filename()
+            name = _opened(path, handle.get_parent_filename)
             if not name:
                 break
             chain.append(_parent(chain, name))
-    except AccessError:
+    except (AccessError, UnsupportedError):
         for handle in handles:
             handle.close()
         raise
     problems = Problems()
     files = tuple(dict.fromkeys((*chain, *further)))
-    source = LibrarySource(str(path), handles, int(handles[0].get_media_size()), problems)
+    size = _opened(path, handles[0].get_media_size)
+    source = LibrarySource(str(path), handles, int(size), problems)
     return Evidence(source, files, kind, problems=problems)
 
 
@@ -187,8 +193,18 @@ def _extents(path: Path, handle: pyvmdk.handle) -> list[Path]:
     """The files of a VMDK's extents, opened in its handle.
 
     A sparse image in one file records its original name, even if the file was renamed.
+
+    Raises:
+        AccessError: an extent is missing, or there are too many.
+        UnsupportedError: the library does not read a kind of extent.
     """
-    names = [each.get_filename() for each in handle.extent_descriptors]
+    extents = list(handle.extent_descriptors)
+    if len(extents) > _MOST_EXTENTS:
+        raise AccessError(f"{path}: has {len(extents):,} extents, more than {_MOST_EXTENTS:,}")
+    if any(each.type == _ZERO for each in extents):
+        text = "an extent of zeros that no file holds (ZERO); convert it to a VMDK of one file"
+        raise UnsupportedError(f"{path}: VMDK with {text}")
+    names = [_opened(path, each.get_filename) for each in extents]
     with path.open("rb") as file:
         is_alone = file.read(4) == b"KDMV" and len(names) == 1
     found = [path] if is_alone else [find_beside(path, name, "extent") for name in names if name]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import AccessError
-from ext4kit.evidence.lost import UnreadableRanges, unreadable_ranges
+from ext4kit.evidence.lost import UnreadableRanges, merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, check_range
 from ext4kit.problems import Problems
 
@@ -100,7 +100,7 @@ class ChunkedSource:
         return memoryview(b"".join(parts))
 
     def _whole(self, index: int) -> memoryview:
-        """A chunk, checked for its length; reports a defect once.
+        """A chunk, checked for its length; reports a defect once, with all that is known of it.
 
         Raises:
             AccessError: the chunk cannot be read.
@@ -112,16 +112,28 @@ class ChunkedSource:
             if len(data) < wanted:
                 raise AccessError(f"only {len(data):,} of its {wanted:,} bytes are there")
         except AccessError as error:
+            if self._lost.first_in(start, start + wanted) is None:
+                lost = self._range_around(index, start, start + wanted)
+                self._lose(*lost, f"cannot be read: {error}")
             where = f"bytes {start:,} to {start + wanted - 1:,}"
-            self._lost.add(start, start + wanted)
-            if not self._is_told(index):
-                self.problems.add(f"image, {where}", f"cannot be read: {error}")
             raise AccessError(f"{self.name}: {where} cannot be read: {error}") from error
         return data[:wanted]
 
-    def _is_told(self, _index: int) -> bool:
-        """Whether `problems` reported the loss of this chunk when the image was opened."""
-        return False
+    def _lose(self, start: int, end: int, why: str) -> None:
+        """Record and report a range that cannot be read."""
+        self._lost.add(start, end)
+        self.problems.add(f"image, bytes {start:,} to {end - 1:,}", why)
+
+    def _range_around(self, index: int, start: int, end: int) -> tuple[int, int]:
+        """The known lost range that a lost chunk is part of; the chunk, if there is none."""
+        for first, last in self._known_lost(index).tolist():
+            if first <= start < last:
+                return first, last
+        return start, end
+
+    def _known_lost(self, _index: int) -> Int64s:
+        """Ranges near a chunk that are lost whatever a read says, int64 (n, 2): first byte, end."""
+        return merge_ranges()
 
     def _load(self, index: int, wanted: int) -> memoryview:
         """The bytes of a chunk, at least `wanted` of them.

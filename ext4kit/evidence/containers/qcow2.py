@@ -8,13 +8,13 @@ without an error.
 from __future__ import annotations
 
 import zlib
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Bools, Int64s, UInt64s
-from ext4kit.errors import AccessError, Ext4kitError
+from ext4kit.errors import AccessError, CorruptError, Ext4kitError
 from ext4kit.evidence.containers.extras import extra
 from ext4kit.evidence.containers.pieces import ChunkCache, LayeredSource
 from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
@@ -30,6 +30,8 @@ from ext4kit.parsers.qcow2 import (
 from ext4kit.problems import Problems
 
 _TABLES_BYTES = 16 << 20
+_MOST_FIRST_LEVEL = 32 << 20  # bytes, QEMU's limit
+_LOST = -1
 _DEFLATE_WINDOW = -12  # raw deflate, a window of 4 KiB
 
 
@@ -42,6 +44,9 @@ class Qcow2(LayeredSource):
         header: its header.
         backing: source of the clusters that the image does not have; closed with this source.
         problems: collects unreadable clusters.
+
+    Raises:
+        CorruptError: the first-level table is larger than the format allows.
     """
 
     def __init__(
@@ -56,45 +61,76 @@ class Qcow2(LayeredSource):
         self._header = header
         self._tables = ChunkCache(_TABLES_BYTES)
         self._unpacked = ChunkCache()
+        # bytes of the disk that a second-level table is for
+        self._reach = self._piece // header.entry_size * self._piece
+        self._places = self._open_tables()
+        self._listed: tuple[int, Int64s] | None = None  # lost ranges below, those of the tables
 
-    @cached_property
-    def _first_level(self) -> memoryview:
+    def _open_tables(self) -> Int64s:
+        """Byte offset of each second-level table; 0 for none, `_LOST` where it cannot be read.
+
+        Raises:
+            CorruptError: the disk needs a larger first-level table than QEMU allows.
+        """
         offset, entries = self._header.first_level
-        return self._stored(offset, entries * 8)
+        needed = -(-self.size // self._reach)
+        if needed * 8 > _MOST_FIRST_LEVEL:
+            text = f"a disk of {self.size:,} bytes needs more than QEMU's {_MOST_FIRST_LEVEL:,}"
+            raise CorruptError("QCOW2 first-level table", offset, text)
+        raw = peek(self._file, offset, 8 * min(entries, needed))
+        found = np.frombuffer(raw, ">u8", len(raw) // 8) & np.uint64(OFFSET)
+        places = np.full(needed, _LOST)
+        places[: len(found)] = found.astype(np.int64)
+        self._drop(places, places == _LOST, "their part of its first-level table is not there")
+        is_behind = places > self._file.size - self._piece
+        self._drop(places, is_behind, "their second-level table is behind the end of the file")
+        _, first = np.unique(places, return_index=True)
+        is_again = places > 0
+        is_again[first] = False
+        self._drop(places, is_again, "their second-level table is that of another range")
+        return places
+
+    def _drop(self, places: Int64s, is_lost: Bools, why: str) -> None:
+        """Mark tables as lost, and report the ranges of the disk that they are for."""
+        places[is_lost] = _LOST
+        runs = Intervals.of_mask(is_lost)
+        for start, end in zip(runs.start.tolist(), runs.end.tolist(), strict=True):
+            self._lose(start * self._reach, min(end * self._reach, self.size), why)
 
     def _second_level(self, index: int) -> memoryview:
         """A second-level table by its index in the first level."""
-        entry = int.from_bytes(self._first_level[index * 8 : index * 8 + 8], "big") & OFFSET
-        return self._stored(entry, self._piece) if entry else memoryview(b"")
+        place = int(self._places[index])
+        if place == _LOST:
+            raise AccessError("its second-level table cannot be read")
+        return self._stored(place, self._piece) if place else memoryview(b"")
 
     def _entry(self, cluster: int) -> bytes:
         """The entry of a cluster; empty if there is no table for it."""
         size = self._header.entry_size
         table, row = divmod(cluster, self._piece // size)
-        if table >= self._header.first_level[1]:
-            return b""
         rows = self._tables.get(table, self._second_level)
         return bytes(rows[row * size : row * size + size])
 
     def unreadable(self) -> Int64s:
         """Clusters that the tables place behind the end of the file, and damage found so far."""
         behind = merge_ranges() if self._below is None else unreadable_ranges(self._below)
-        try:
-            first = np.frombuffer(self._first_level, ">u8") & np.uint64(OFFSET)
-        except AccessError:
-            return np.array([[0, self.size]])
-        tables = range(len(first)) if len(behind) else np.flatnonzero(first).tolist()
-        found = map(self._lost_in, tables)
-        return merge_ranges(super().unreadable(), *found, most=self.size)
+        if self._listed is None or self._listed[0] != len(behind):  # the tables are read once
+            wanted = self._places >= 0 if len(behind) else self._places > 0
+            found = map(self._lost_in, np.flatnonzero(wanted).tolist())
+            self._listed = (len(behind), merge_ranges(*found, most=self.size))
+        return merge_ranges(super().unreadable(), self._listed[1])
+
+    def _known_lost(self, index: int) -> Int64s:
+        return merge_ranges(self._lost_in(index * self._piece // self._reach), most=self.size)
 
     def _lost_in(self, table: int) -> Int64s:
         """Unreadable ranges of the clusters in a second-level table."""
         rows = self._piece // self._header.entry_size
-        low = table * rows * self._piece
+        low = table * self._reach
         try:
             raw = self._tables.get(table, self._second_level)
         except AccessError:
-            return np.array([[low, low + rows * self._piece]])
+            return np.array([[low, low + self._reach]])
         values = np.zeros(rows, np.uint64)  # without a table all entries are empty
         stored = np.frombuffer(raw, ">u8")[:: self._header.entry_size // 8]
         values[: len(stored)] = stored

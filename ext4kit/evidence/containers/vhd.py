@@ -7,6 +7,8 @@ error. The library reads VHDX (`libyal.py`).
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
@@ -30,6 +32,7 @@ from ext4kit.parsers.vhd import (
 from ext4kit.problems import Problems
 
 _PIECE = 64 << 10
+_MOST_TABLE = 32 << 20  # bytes; the largest VHD, of 2,040 GiB, needs 4 MiB
 
 
 class Vhd(LayeredSource):
@@ -43,7 +46,7 @@ class Vhd(LayeredSource):
         problems: collects unreadable blocks.
 
     Raises:
-        CorruptError: the table of blocks is truncated.
+        CorruptError: the table of blocks is truncated, or too large for a VHD.
     """
 
     def __init__(
@@ -58,6 +61,9 @@ class Vhd(LayeredSource):
         super().__init__(file.name, footer.size, piece, problems, file, parent)
         self._block = header.block
         count = -(-footer.size // header.block)
+        if 4 * count > _MOST_TABLE:
+            text = f"a disk of {footer.size:,} bytes in blocks of {header.block:,}"
+            raise CorruptError("VHD block allocation table", header.table[0], text)
         raw = peek(file, header.table[0], 4 * count)
         if header.table[1] < count or len(raw) < 4 * count:
             raise CorruptError("VHD block allocation table", header.table[0], "is cut off")
@@ -69,10 +75,19 @@ class Vhd(LayeredSource):
     def unreadable(self) -> Int64s:
         """Blocks behind the end of the file, lost ranges of the parent, damage found so far."""
         starts = np.arange(len(self._places)) * self._block
+        behind = starts[self._absent & self._is_lost_below(starts, self._block)]
+        lost = np.stack([behind, behind + self._block], axis=1)
+        return merge_ranges(super().unreadable(), self._cut, lost, most=self.size)
+
+    @cached_property
+    def _cut(self) -> Int64s:
+        """Ranges of the blocks that are behind the end of the file."""
         is_cut = self._places + self._bitmap + self._block > self._file.size
-        is_lost = np.where(self._absent, self._is_lost_below(starts, self._block), is_cut)
-        lost = np.stack([starts, starts + self._block], axis=1)[is_lost]
-        return merge_ranges(super().unreadable(), lost, most=self.size)
+        runs = Intervals.of_mask(is_cut & ~self._absent)
+        return np.stack([runs.start, runs.end], axis=1) * self._block
+
+    def _known_lost(self, _index: int) -> Int64s:
+        return self._cut.clip(max=self.size)
 
     def _load(self, index: int, wanted: int) -> memoryview:
         offset = index * self._piece
