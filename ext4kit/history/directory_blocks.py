@@ -318,12 +318,13 @@ class DirectoryBlockHistory:
         rows = np.concatenate([rows, first])
         versions = DirBlockVersions(-states.table.number[rows], tid, states.instance[rows], source)
         versions = versions.take(np.lexsort((versions.tid, versions.block)))
-        data = table.i_block[versions.source]
-        data[~self._are_inline(versions.source)] = 0
+        state = np.where(versions.source >= 0, versions.source, NO_ROW)
+        data = table.i_block[state]
+        data[~self._are_inline(state)] = 0
         entries, broken = parse_entries(data, typed, start=4)
         yield DirBlockBatch(versions, 0, False, data, entries.take(broken[entries.block] < 0))
-        if (table.size[versions.source] > data.shape[1]).any():
-            data, length = self._inline_tails(versions.source)
+        if (table.size[state] > data.shape[1]).any():
+            data, length = self._inline_tails(state)
             entries, broken = parse_entries(data, typed)
             sound = (broken < 0) | (broken == length)
             yield DirBlockBatch(versions, 0, False, data, entries.take(sound[entries.block]))

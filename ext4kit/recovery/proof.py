@@ -16,6 +16,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.history.directory_blocks import SRC_DISK
 from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
+from ext4kit.journal import Log
 from ext4kit.journal.overlay import first_byte
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.inode import InodeFlags
@@ -79,9 +80,13 @@ class Proofs:
     def _base(self) -> int | None:
         return first_byte(self._fs.blocks)
 
-    def _of_copies(self, copies: Int64s) -> tuple[Int64s, Int64s]:
-        """(byte, stored tid) of journal copies; -1 for none or on an external journal device."""
-        log = self._history.log
+    def _of_copies(self, copies: Int64s, log: Log | None) -> tuple[Int64s, Int64s]:
+        """(byte, stored tid) of journal copies; -1 for none or on an external journal device.
+
+        Args:
+            copies: rows of the tags of `log`.
+            log: the log that they are of.
+        """
         if log is None or not len(log.tags) or log.reader.blocks is not log.home:
             return np.full(len(copies), NO_ROW), np.full(len(copies), NO_ROW)
         is_here = copies >= 0
@@ -100,7 +105,7 @@ class Proofs:
             return offset, tid
         copies = view.copies_of(blocks)
         logged = copies >= 0
-        offset[logged], tid[logged] = self._of_copies(copies[logged])
+        offset[logged], tid[logged] = self._of_copies(copies[logged], view.log)
         offset[view.changed.rows_of(blocks) >= 0] = NO_ROW
         return offset, tid
 
@@ -109,7 +114,7 @@ class Proofs:
         offset, tid = self._now(blocks)
         logged = copies >= 0
         if logged.any():
-            offset[logged], tid[logged] = self._of_copies(copies[logged])
+            offset[logged], tid[logged] = self._of_copies(copies[logged], self._history.log)
         return offset, tid
 
     # -- inodes ---------------------------------------------------------------------------
@@ -126,7 +131,7 @@ class Proofs:
             logged &= copies >= 0
             assert self._history.log is not None
             logged[logged] = self._history.log.tags.order[copies[logged]] == order[logged]
-            offset[logged], tid[logged] = self._of_copies(copies[logged])
+            offset[logged], tid[logged] = self._of_copies(copies[logged], self._history.log)
         known = (offset >= 0) & (logged | (order == TID_ON_DISK))
         known &= ~states.untagged[rows] & (rows >= 0)
         return _InodePlaces(offset + skip, block, tid, states.table.checksum[rows], known)
@@ -190,7 +195,8 @@ class Proofs:
         last = first
         if self._journal_copies is not None:
             until = self._history.last_valid_tid(row)
-            _, last = self._of_copies(self._journal_copies.newest_copies(blocks, until))
+            newest = self._journal_copies.newest_copies(blocks, until)
+        _, last = self._of_copies(newest, self._history.log)
         on_disk = order >= TID_PRE_FAST_COMMIT
         return np.where(on_disk, NO_ROW, first), np.where(on_disk, NO_ROW, last)
 
@@ -233,7 +239,7 @@ class Proofs:
         if place not in self._tagged or self._are_directories[place]:
             return []
         blocks, copies = self._tagged[place]
-        return _blocks(blocks, *self._of_copies(copies))
+        return _blocks(blocks, *self._of_copies(copies, self._history.log))
 
     def _name_place(self, place: int) -> EntryPlace | None:
         """Place of the directory entry of a candidate."""
@@ -253,7 +259,9 @@ class Proofs:
         block, source = self._names.block[rows], self._names.source[rows]
         offset, tid = self._now(np.maximum(block, 0))
         logged = here & (source >= 0)
-        offset[logged], tid[logged] = self._of_copies(np.where(block < 0, NO_ROW, source)[logged])
+        offset[logged], tid[logged] = self._of_copies(
+            np.where(block < 0, NO_ROW, source)[logged], self._history.log
+        )
         known = here & (block >= 0) & (offset >= 0) & (logged | (source == SRC_DISK))
         place = np.where(known, offset + self._names.at[rows], NO_ROW)
         return place, block, tid, logged & (block < 0)
