@@ -196,7 +196,7 @@ class Proofs:
         if self._journal_copies is not None:
             until = self._history.last_valid_tid(row)
             newest = self._journal_copies.newest_copies(blocks, until)
-        _, last = self._of_copies(newest, self._history.log)
+            _, last = self._of_copies(newest, self._history.log)
         on_disk = order >= TID_PRE_FAST_COMMIT
         return np.where(on_disk, NO_ROW, first), np.where(on_disk, NO_ROW, last)
 
