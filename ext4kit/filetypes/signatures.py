@@ -50,6 +50,7 @@ SIGNATURES = (
     FileSignature("wasm", b"\0asm\x01\0\0\0"),
     FileSignature("class", b"\xca\xfe\xba\xbe\0\0\0"),
     FileSignature("pyc", b"\xa7\r\r\n\0\0\0\0", any_at=(0, 4)),
+    FileSignature("pyc", b"\x2b\x0e\r\n\0\0\0\0", any_at=(0, 4)),  # from Python 3.14 on
     FileSignature("dex", b"dex\n03"),
     FileSignature("png", b"\x89PNG\r\n\x1a\n"),
     FileSignature("jpeg", b"\xff\xd8\xff"),

@@ -31,7 +31,8 @@ _TITLE = re.compile(rb'^\.(?:TH|Dt)\s+"?([A-Za-z0-9_.+:\-]+)', re.MULTILINE)
 _PACKAGE = re.compile(rb"^\s*package(?:\s|#[^\n]*\n)+([\w:]+)", re.MULTILINE)
 _MODULE = re.compile(rb"\0(?:PyInit_|boot_(?:\w+__)?)(\w+)\0")  # what loads a binary module
 _SOURCE = re.compile(rb"[\xda\xfaZz](.)([\x20-\x7e]*?/)?([\w\-]{1,80})\.py", re.DOTALL)
-_PYTHONS = {3379: 36, 3394: 37, 3413: 38, 3425: 39, 3439: 310, 3495: 311, 3531: 312, 3571: 313}
+_PYTHONS = {3379: 36, 3394: 37, 3413: 38, 3425: 39, 3439: 310, 3495: 311, 3531: 312, 3571: 313,
+            3627: 314}  # fmt: skip
 CATALOGUES = b"LC_MESSAGES"  # directory of message catalogues, below that of the language
 _MO_HEADER, _MO_TRANSLATIONS = 28, 16  # size; offset of the offset of the table of translations
 _LANGUAGE = re.compile(rb"^Language: *([A-Za-z]{2,3}(?:_[A-Z]{2})?(?:@\w+)?)$", re.MULTILINE)

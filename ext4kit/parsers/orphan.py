@@ -59,11 +59,11 @@ def parse_orphan_block(block: Buffer) -> OrphanBlock:
     offset = _tail_offset(block)
     if offset < 0:
         raise CorruptError(ORPHAN_TAIL.name, 0, "the block is shorter than its tail")
-    tail = ORPHAN_TAIL.parse(block, offset)
+    tail = ORPHAN_TAIL.first(block, offset)
     if tail.ob_magic != MAGIC:
         raise CorruptError(ORPHAN_TAIL.name, offset, f"magic number {tail.ob_magic:#010x}")
     slots = np.frombuffer(block, np.dtype("<u4"), offset // _SLOT)
-    return OrphanBlock(slots.astype(np.uint32), tail.ob_checksum)
+    return OrphanBlock(slots.astype(np.uint32), int(tail.ob_checksum))
 
 
 def orphan_checksum(inode_seed: int, block_number: int, block: Buffer) -> int:

@@ -19,7 +19,7 @@ from tests.cli.conftest import ROOT
 # (or less), as far as Python itself gets along without it on this system.
 LESS = '''
 import mmap, os, signal, sys, types, warnings
-import ctypes, subprocess, tempfile  # of Python's own, made for the system that it runs on
+import asyncio, ctypes, subprocess, tempfile  # of Python's own, made for the system that it runs on
 
 sys.platform = "other"
 for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty", "pty", "syslog"):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.environment import missing
+from tests.environment import missing, skip_if_revision_0
 from tests.environment.kernel import missing_for_kernel
 from tests.environment.sharing import built_once
 from tests.filesystem import matrix_filling as filling
@@ -210,6 +210,7 @@ def mounted(image: Path, options: str = "rw") -> Iterator[Path]:
 
 def make(combination: Combination, image: Path, source: Path | None = None) -> None:
     """An empty file system, or one with a copy of `source`."""
+    skip_if_revision_0(combination.options)
     image.unlink(missing_ok=True)
     with image.open("wb") as file:
         file.truncate(combination.megabytes << 20)

@@ -23,6 +23,7 @@ from ext4kit.parsers.superblock import SUPERBLOCK
 from ext4kit.parsers.superblock_columns import superblocks_in
 from ext4kit.problems import Problems
 from sample_images.recipes import machine
+from tests.environment import skip_if_revision_0
 from tests.filesystem.matrix_oracle import debugfs
 
 MIB = 1 << 20
@@ -44,6 +45,7 @@ def put(image: Path, offset: int, data: bytes) -> None:
 
 def make(image: Path, offset: int, blocks: int, *options: str) -> str:
     """A file system at a byte offset of an image; its UUID."""
+    skip_if_revision_0(" ".join(options))
     name = str(uuid.uuid4())
     extended = f"nodiscard,offset={offset}"
     machine.run("mke2fs", "-q", "-F", "-U", name, "-E", extended, *options, image, str(blocks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections import Counter
 from functools import cache
@@ -129,7 +130,22 @@ def test_info_says_of_many_groups_what_dumpe2fs_says(options: str, tmp_path: Pat
 def group_part(lines: list[str]) -> list[str]:
     """The lines from the first block group on."""
     first = next(n for n, line in enumerate(lines) if line.startswith("Group 0:"))
-    return [without_unchecked_flags(line) for line in lines[first:]]
+    sizes = dict(re.findall(r"^(\w+) size: +(\d+)$", "\n".join(lines), re.MULTILINE))
+    ratio = int(sizes.get("Cluster", 1)) // int(sizes.get("Block", 1)) or 1
+    return [by_cluster(without_unchecked_flags(line), ratio) for line in lines[first:]]
+
+
+def by_cluster(line: str, ratio: int) -> str:
+    """A line of free blocks whose ranges end at the first block of a cluster.
+
+    dumpe2fs names the last block of the cluster there from 1.47.2 on.
+    """
+    if ratio == 1 or not line.startswith("Free blocks: "):
+        return line
+    starts = [[int(end) // ratio * ratio for end in part.split("-")]
+              for part in filter(None, line.removeprefix("Free blocks: ").split(", "))]  # fmt: skip
+    ranges = [str(part[0]) if part[0] == part[-1] else f"{part[0]}-{part[-1]}" for part in starts]
+    return f"Free blocks: {', '.join(ranges)}"
 
 
 def without_unchecked_flags(line: str) -> str:

@@ -77,6 +77,12 @@ BASES = {
 }
 
 
+def makeable() -> list[str]:
+    """Names of the bases that the mke2fs of this machine makes."""
+    has_old = environment.makes_revision_0()
+    return [name for name, base in BASES.items() if has_old or "-r 0" not in base.options]
+
+
 def missing() -> str:
     """Why no images can be made here, or an empty string."""
     return environment.missing(*PROGRAMS)
@@ -180,6 +186,7 @@ def _logged(image: Path, base: Base, blocks: list[int], block_size: int) -> list
 
 def make(name: str, folder: Path) -> Path:
     """The image of a base, made in `folder`."""
+    environment.skip_if_revision_0(BASES[name].options)
     base, image, tree = BASES[name], folder / f"{name}.img", folder / f"{name}.tree"
     tree.mkdir()
     empty(image, base.options, base.size)

@@ -116,7 +116,7 @@ def _put(image: Path, patches: list[Patch]) -> None:
 
 def bases(folder: Path, wanted: list[str]) -> list[Path]:
     """The sound images to start from: small ones, the packed samples, e2fsprogs' cases."""
-    paths = [images.make(name, folder) for name in images.BASES]
+    paths = [images.make(name, folder) for name in images.makeable()]
     paths += [unpack(name, folder).image for name in packed_names()]
     paths += [] if missing_for_kernel() else list(_of_the_kernel(folder))
     paths = [path for path in paths if not wanted or path.stem in wanted]

@@ -62,8 +62,8 @@ class Session:
     steps: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        words = f"-q -F -t ext4 -b 1024 -N 512 -J size=1 -O ^resize_inode {self.options}".split()
-        run("mke2fs", *words, self.image, "4M")
+        words = f"-b 1024 -N 512 -J size=1 -O ^resize_inode,^orphan_file {self.options}".split()
+        run("mke2fs", "-q", "-F", "-t", "ext4", *words, self.image, "4M")
         self.states.append(self.image.read_bytes())
         self.log_blocks = np.array(spread(run("debugfs", "-R", "stat <8>", self.image)))
         self.writer = LogWriter(len(self.log_blocks))

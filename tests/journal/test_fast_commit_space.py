@@ -28,7 +28,9 @@ from tests.journal.written_fast_commits import (
     raw_inode,
 )
 
-SMALL = "-b 1024 -g 1024 -N 4096 -O ^flex_bg,^resize_inode"  # 16 groups, 256 inodes each
+SMALL = (
+    "-b 1024 -g 1024 -N 4096 -O ^flex_bg,^resize_inode,^orphan_file"  # 16 groups, 256 inodes each
+)
 PLAIN = "-b 1024"
 ROOT, PER_GROUP = 2, 256
 HUGE_FILE = 0x40000  # i_flags

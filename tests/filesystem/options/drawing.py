@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from tests.environment import makes_revision_0
+
 # mke2fs does not know the others, or they are not those of a file system (journal_dev).
 FEATURES = (
     "has_journal", "ext_attr", "resize_inode", "dir_index", "filetype", "extent", "64bit",
@@ -191,7 +193,7 @@ def _journal(
 
 def _rarely(chance: random.Random, asked: dict[str, bool]) -> list[str]:
     words = []
-    if chance.random() < 0.03:
+    if chance.random() < 0.03 and makes_revision_0():
         words += ["-r", "0"]
     if chance.random() < 0.2 and asked.get("metadata_csum") is False:
         words += ["-o", chance.choice(("freebsd", "lites"))]

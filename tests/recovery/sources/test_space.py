@@ -20,7 +20,7 @@ NAMES = (*packed_names(), *(() if images.missing() else ("bigalloc", "small_grou
 
 
 def _free_blocks(image: Path) -> set[int]:
-    """The free blocks of all groups, in dumpe2fs' words: it names the first block of clusters."""
+    """The free blocks of all groups, as dumpe2fs says (before 1.47.2: to a cluster's first)."""
     said = subprocess.run(["dumpe2fs", image], capture_output=True, text=True, check=True).stdout
     sizes = {kind: int(size) for kind, size in re.findall(r"^(\w+) size: +(\d+)$", said, re.M)}
     ratio = sizes.get("Cluster", sizes["Block"]) // sizes["Block"]
@@ -28,7 +28,8 @@ def _free_blocks(image: Path) -> set[int]:
     for line in re.findall(r"^  Free blocks: (.*)$", said, re.MULTILINE):
         for part in filter(None, line.split(", ")):
             first, _, last = part.partition("-")
-            found.update(range(int(first), int(last or first) + ratio))
+            end = int(last or first) // ratio * ratio + ratio
+            found.update(range(int(first), end))
     return found
 
 
