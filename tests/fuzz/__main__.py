@@ -20,6 +20,8 @@ import pkgutil
 import random
 import resource
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections import Counter, deque
@@ -113,16 +115,15 @@ class Tally:
         )
 
 
-def work(inputs: Inputs, seeds: range, choice: Choice, channel: Connection) -> None:
+def work(inputs: Inputs, seeds: range, choice: Choice, channel: Connection, folder: Path) -> None:
     """A child: one image after the other; sends the seed, what was found, and what it cost."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-    with tempfile.TemporaryDirectory(prefix="ext4kit-fuzz-", dir=memory_folder()) as name:
-        for seed in seeds:
-            channel.send(("seed", seed, None))
-            costs: list[Cost] = []
-            for finding in one_image(inputs, seed, Path(name), choice, costs):
-                channel.send(("found", seed, finding))
-            channel.send(("done", seed, costs))
+    for seed in seeds:
+        channel.send(("seed", seed, None))
+        costs: list[Cost] = []
+        for finding in one_image(inputs, seed, folder, choice, costs):
+            channel.send(("found", seed, finding))
+        channel.send(("done", seed, costs))
     channel.close()
 
 
@@ -166,47 +167,55 @@ def _load_all() -> None:
 class _Child:
     process: multiprocessing.process.BaseProcess
     channel: Connection
+    folder: Path  # of its images
     current: int  # seed
-    end: int  # of its seeds
+    stop: int  # behind the last of its seeds
     heard: float  # when it last said something
+
+    def end(self) -> None:
+        """Kill it, and remove what it left."""
+        self.process.kill()
+        self.process.join()
+        shutil.rmtree(self.folder)
 
 
 def run(
-    inputs: Inputs, seeds: range, choice: Choice, seconds: float, tally: Tally, children: int
-) -> None:
-    """An image for each seed, until all are done or the time is over."""
+    inputs: Inputs, seeds: range, choice: Choice, seconds: float, tally: Tally, children: int,
+    folder: Path,
+) -> None:  # fmt: skip
+    """An image for each seed, until all are done or the time is over; `folder` has the images."""
     end = time.monotonic() + seconds
     share = max(min(SHARE, -(-len(seeds) // children // CUTS_EACH) * CUTS_EACH), 1)
     todo = deque(seeds[start : start + share] for start in range(0, len(seeds), share))
     running: list[_Child] = []
     _load_all()
-    while (todo or running) and time.monotonic() < end:
-        while todo and len(running) < children:
-            running.append(_started(inputs, todo.popleft(), choice))
-        wait([child.channel for child in running], timeout=1)
-        for child in list(running):
-            if reason := _heard(child, inputs, tally):
-                running.remove(child)
-                child.process.kill()
-                child.process.join()
-                rest = range(child.current + 1, child.end)
-                if reason != DONE:
-                    base = inputs.base(child.current)
-                    tally.keep({"base": base, "seed": child.current, "what": reason})
-                    todo.appendleft(rest)
-        todo = deque(some for some in todo if some)
-    for child in running:
-        child.process.kill()
-        child.process.join()
+    try:
+        while (todo or running) and time.monotonic() < end:
+            while todo and len(running) < children:
+                running.append(_started(inputs, todo.popleft(), choice, folder))
+            wait([child.channel for child in running], timeout=1)
+            for child in list(running):
+                if reason := _heard(child, inputs, tally):
+                    running.remove(child)
+                    child.end()
+                    if reason != DONE:
+                        base = inputs.base(child.current)
+                        tally.keep({"base": base, "seed": child.current, "what": reason})
+                        todo.appendleft(range(child.current + 1, child.stop))
+            todo = deque(some for some in todo if some)
+    finally:
+        for child in running:
+            child.end()
 
 
-def _started(inputs: Inputs, seeds: range, choice: Choice) -> _Child:
+def _started(inputs: Inputs, seeds: range, choice: Choice, folder: Path) -> _Child:
     ours, theirs = multiprocessing.Pipe(duplex=False)
+    own = Path(tempfile.mkdtemp(dir=folder))
     fork = multiprocessing.get_context("fork")  # shares what is loaded
-    process = fork.Process(target=work, args=(inputs, seeds, choice, theirs))
+    process = fork.Process(target=work, args=(inputs, seeds, choice, theirs, own))
     process.start()
     theirs.close()
-    return _Child(process, ours, seeds.start, seeds.stop, time.monotonic())
+    return _Child(process, ours, own, seeds.start, seeds.stop, time.monotonic())
 
 
 def _heard(child: _Child, inputs: Inputs, tally: Tally) -> str:
@@ -220,7 +229,7 @@ def _heard(child: _Child, inputs: Inputs, tally: Tally) -> str:
             elif kind == "done":
                 slow = sum(cost.seconds > INTERRUPTED_FROM for cost in value)
                 tally.add(inputs.base(seed), seed, value, slow)
-                if seed + 1 == child.end:
+                if seed + 1 == child.stop:
                     return DONE
     except EOFError:
         return "the child died"
@@ -256,14 +265,15 @@ def main() -> None:
     parser.add_argument("--found", type=Path, default=Path("fuzz-found"), help="folder")
     options = parser.parse_args()
     options.found.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="ext4kit-bases-", dir=memory_folder()) as name:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes its images from the memory
+    with tempfile.TemporaryDirectory(prefix="ext4kit-fuzz-", dir=memory_folder()) as name:
         start, tally = time.monotonic(), Tally(options.found)
         paths = [] if options.powercut else bases(Path(name), options.base)
         inputs: Inputs = PowerCuts() if options.powercut else Damaged(paths)
         seeds = range(options.seed, options.seed + options.count)
         choice = Choice(options.each, tuple(options.only), options.lines)
         left = options.seconds - (time.monotonic() - start)
-        run(inputs, seeds, choice, left, tally, options.children)
+        run(inputs, seeds, choice, left, tally, options.children, Path(name))
         _keep_bases(paths, tally)
     print("\n".join(tally.lines(time.monotonic() - start)))
     raise SystemExit(bool(tally.found))
