@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
+import subprocess
 import time
 import uuid
 from collections.abc import Callable
@@ -21,6 +23,8 @@ from tests.evidence.kept_volumes import KeptVolume, ask_blkid, kept_volumes
 from tests.partition_tables import write_table
 
 KEPT = kept_volumes()
+PATH = "/sbin:/usr/sbin:/usr/bin:/bin"
+ASKED = (2, 38)  # version of the blkid that every name must be that of
 UUID = "10111213-1415-1617-1819-1a1b1c1d1e1f"
 RAW_UUID = uuid.UUID(UUID).bytes
 
@@ -39,16 +43,24 @@ def test_kind_version_label_and_uuid_are_what_blkid_said(kept: KeptVolume, tmp_p
     assert (found.kind, found.version, found.label, found.uuid) == kept.blkid
 
 
+def _blkid_version() -> tuple[int, ...]:
+    told = subprocess.run(
+        ["blkid", "-V"], env={"PATH": PATH}, capture_output=True, text=True, check=True
+    ).stdout
+    return tuple(map(int, re.findall(r"\d+", told)[:2]))
+
+
 def test_blkid_names_the_kept_volumes_so_today(tmp_path: Path) -> None:
-    if shutil.which("blkid", path="/sbin:/usr/sbin:/usr/bin:/bin") is None:
+    if shutil.which("blkid", path=PATH) is None:
         pytest.skip("needs blkid")
     said = {kept.name: ask_blkid(kept.write(tmp_path / "volume"))[0] for kept in KEPT}
-    if not any(said.values()):
-        pytest.skip("blkid names nothing here")
     kept_names = {kept.name: kept.blkid[0] for kept in KEPT}
-    # newer ones check more of a volume than was kept of it, and name nothing
-    said = {name: kind or kept_names[name] for name, kind in said.items()}
-    said |= {"iso_hfs": kept_names["iso_hfs"]}  # both in one; 2.41 names the other
+    if _blkid_version() > ASKED:
+        if not any(said.values()):
+            pytest.skip("blkid names nothing here")
+        # newer ones check more of a volume than was kept of it, and name nothing
+        said = {name: kind or kept_names[name] for name, kind in said.items()}
+        said |= {"iso_hfs": kept_names["iso_hfs"]}  # both in one; 2.41 names the other
     assert said == kept_names
 
 

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bare.system import BareError, bare_system, inside
+from tests.bare.system import HOMES, BareError, bare_system, inside
 from tests.environment import ROOT, is_root
 from tests.pythons.interpreters import SUITES, found_interpreters
 from tests.pythons.libraries import PRE_RELEASES, oldest_libraries
@@ -115,11 +115,12 @@ def _places(only: list[str] | None, here: bool, stack: ExitStack) -> Iterator[Pl
             except BareError as error:
                 print(f"Debian {suite} is left out: {error}", flush=True)
                 continue
-            _cloned(root / "root" / "ext4kit")
+            clone = Path(HOMES["root"], "ext4kit")  # as seen from inside
+            _cloned(root / clone.relative_to("/"))
             yield Place(
-                f"3.{minor}, {suite}", minor, Path("/usr/bin/python3"), Path("/root/ext4kit"),
-                lambda words, root=root: inside(  # type: ignore[misc]
-                    root, "root", ["env", "--chdir=/root/ext4kit", *map(str, words)], capture=True
+                f"3.{minor}, {suite}", minor, Path("/usr/bin/python3"), clone,
+                lambda words, root=root, clone=clone: inside(  # type: ignore[misc]
+                    root, "root", ["env", f"--chdir={clone}", *map(str, words)], capture=True
                 ),
             )  # fmt: skip
 
