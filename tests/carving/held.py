@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
+import numpy
+
 from ext4kit.errors import AccessError
 from ext4kit.filetypes.lengths import LENGTHS, Budget, ContentReader, Stated
 
@@ -48,16 +50,20 @@ def length(kind: str, data: bytes, budget: int = ENOUGH) -> Stated | None:
 
 
 @cache
-def _names(folder: str) -> list[str]:
-    """The files below a folder, in the same order each time."""
-    return sorted(f"{place}/{name}" for place, _, names in os.walk(folder) for name in names)
+def _names() -> list[str]:
+    """The files of this machine's packages and of NumPy, in the same order each time."""
+    lists = [path.read_text() for path in Path("/var/lib/dpkg/info").glob("*.list")]
+    tops = [Path(numpy.__file__).parent] if lists else [Path("/usr")]
+    names = {name for text in lists for name in text.splitlines()}
+    names |= {f"{at}/{name}" for top in tops for at, _, found in os.walk(top) for name in found}
+    return sorted(names)
 
 
 def found_on_this_machine(
-    suffixes: tuple[str, ...], most: int, largest: int = 1 << 20, folder: str = "/usr"
+    suffixes: tuple[str, ...], most: int, largest: int = 1 << 20, folder: str = "/"
 ) -> list[Path]:
     """Up to `most` files of this machine, the same ones each time."""
-    fitting = [name for name in _names(folder) if name.endswith(suffixes)]
+    fitting = [name for name in _names() if name.startswith(folder) and name.endswith(suffixes)]
     random.Random(4).shuffle(fitting)
     real = (
         path

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sample_images.recipes.machine import missing_for_kernel
+from tests.environment.sharing import built_once
 from tests.evidence.failing_disk import missing as missing_for_disks
 from tests.fuzz import images
 from tests.fuzz.__main__ import Choice, one_image
@@ -23,9 +24,7 @@ SPREAD = 1000  # between the first images of two runs
 
 @cache
 def _damaged() -> Damaged:
-    folder = images.folder_of_bases() / "slice"
-    folder.mkdir()
-    return Damaged(bases(folder, []))
+    return Damaged(built_once("fuzz-slice", lambda folder: bases(folder, [])))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
