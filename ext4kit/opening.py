@@ -12,6 +12,7 @@ from ext4kit.evidence import Evidence, Volume, open_evidence
 from ext4kit.units import Moment
 
 if TYPE_CHECKING:
+    from ext4kit.evidence.limits import OpenLimits
     from ext4kit.evidence.source import Source
     from ext4kit.filesystem import FileSystem
     from ext4kit.problems import Problems
@@ -122,15 +123,18 @@ class Image:
         self.close()
 
 
-def open_image(path: str | PathLike[str], phrases: Sequence[bytes] = ()) -> Image:
+def open_image(
+    path: str | PathLike[str], phrases: Sequence[bytes] = (), limits: OpenLimits | None = None
+) -> Image:
     """Open an image in any container, the first part of a split image, or a device node, read-only.
 
     Args:
         path: the image.
         phrases: passphrases and contents of key files, for encrypted volumes.
+        limits: of what opening may cost; the usual ones without it.
 
     Raises:
         AccessError: it cannot be opened or read, or no passphrase fits.
         UnsupportedError: it has a feature that is unknown to this version or needs an extra.
     """
-    return Image(open_evidence(path, phrases))
+    return Image(open_evidence(path, phrases, limits))

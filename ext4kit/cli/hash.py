@@ -6,11 +6,10 @@ import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, passphrases, shared, tell
+from ext4kit.cli.session import CONTEXT, CommonOptions, image_of, shared, tell
 from ext4kit.evidence import Evidence
 from ext4kit.evidence.hashing import Hashes, hash_evidence
 from ext4kit.evidence.identity import mismatches
-from ext4kit.opening import open_image
 from ext4kit.report.hashes import evidence_record, hash_lines, hash_records
 from ext4kit.report.records import write_record, write_records
 
@@ -33,7 +32,7 @@ def command(options: CommonOptions, verify: bool, image_only: bool) -> None:
     stores (EWF). The exit code is 1 if they differ, if --verify finds no stored hash, or if bytes
     are unreadable. Unreadable ranges are listed and hashed as zeros.
     """
-    with open_image(options.image, passphrases(options)) as opened:
+    with image_of(options) as opened:
         evidence = opened.evidence
         with progress(options.quiet, "hashing") as show:
             image, volumes = hash_evidence(evidence, not image_only, show)

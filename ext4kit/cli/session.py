@@ -26,6 +26,7 @@ from ext4kit.errors import (
 )
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.containers import open_source
+from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.signatures import LVM, RAID, UNKNOWN, identify
 from ext4kit.evidence.source import Source, Window
@@ -45,6 +46,7 @@ from ext4kit.units import NANOSECONDS, Moment
 
 _MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
 _HINT_BYTES = 4 << 30  # maximum data to search for superblocks when an image is rejected
+_LIMITS = OpenLimits()
 _MAY_HOLD = (UNKNOWN, LVM, RAID)  # kinds that may contain an undetected file system
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 Command = Callable[..., object]
@@ -71,6 +73,8 @@ class CommonOptions:
     lost_number: int | None = None
     password_files: tuple[Path, ...] = ()
     key_files: tuple[Path, ...] = ()
+    kdf_limit: float = _LIMITS.key_seconds
+    kdf_memory: int = _LIMITS.key_memory >> 20  # MiB
     opened: Image | None = None  # if it is open already; it stays open
 
     @property
@@ -159,6 +163,12 @@ _KEYS = (
                  help="Read the passphrase for encrypted volumes from the first line of FILE."),
     click.option("--key-file", "key_files", type=_PATH, multiple=True, metavar="FILE",
                  help="Unlock encrypted volumes with the bytes of FILE."),
+    click.option("--kdf-limit", type=click.FloatRange(0), metavar="SECONDS",
+                 default=_LIMITS.key_seconds, show_default=True,
+                 help="Time for deriving the keys of encrypted volumes."),
+    click.option("--kdf-memory", type=click.IntRange(0), metavar="MIB",
+                 default=_LIMITS.key_memory >> 20, show_default=True,
+                 help="Memory for deriving a key."),
 )  # fmt: skip
 _JSON = (click.option("--json", is_flag=True, help="Write JSON lines to standard output."),)
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress.")
@@ -306,7 +316,7 @@ def tell(collected: tuple[Problems, ...], options: CommonOptions) -> int:
     return errors
 
 
-def passphrases(options: CommonOptions) -> tuple[bytes, ...]:
+def _passphrases(options: CommonOptions) -> tuple[bytes, ...]:
     """Passphrases for encrypted volumes: first lines of password files, whole key files.
 
     Raises:
@@ -335,7 +345,8 @@ def image_of(options: CommonOptions) -> AbstractContextManager[Image]:
 def _image(options: CommonOptions) -> Image:
     use_one_arena()
     if options.offset is None:
-        return open_image(options.image, passphrases(options))
+        limits = OpenLimits(options.kdf_limit, options.kdf_memory << 20)
+        return open_image(options.image, _passphrases(options), limits)
     opened = open_source(options.image)
     source = opened.source
     if options.offset >= source.size:

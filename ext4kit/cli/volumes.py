@@ -6,9 +6,9 @@ import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, passphrases, shared, tell
+from ext4kit.cli.session import CONTEXT, CommonOptions, image_of, shared, tell
 from ext4kit.evidence.signatures import UNKNOWN
-from ext4kit.opening import Image, open_image
+from ext4kit.opening import Image
 from ext4kit.report.records import write_record
 from ext4kit.report.volumes import volume_lines, volume_record
 
@@ -29,7 +29,7 @@ def command(options: CommonOptions, scan: bool) -> None:
     whole image for primary and backup superblocks, without a partition table. Other commands take
     the offset as --offset and the block of a backup as --superblock.
     """
-    with open_image(options.image, passphrases(options)) as image:
+    with image_of(options) as image:
         volumes = [volume.facts for volume in image.volumes]
         if options.json:
             for volume in volumes:

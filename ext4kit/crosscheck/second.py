@@ -9,10 +9,6 @@ too, after which no question is sent.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import sys
 import time
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -22,9 +18,9 @@ import numpy as np
 
 from ext4kit.crosscheck.answers import COLUMNS, ContentDigest, Hello, Listing, Ranges
 from ext4kit.errors import Ext4kitError, RequestError
+from ext4kit.evidence.forked import can_fork, start_forked
 from ext4kit.evidence.source import Source
 
-_INTERRUPT = frozenset({signal.SIGINT})
 _NO_TIME = "The Sleuth Kit reached its time limit"
 
 
@@ -137,17 +133,7 @@ class TskClient:
     def _start(self) -> None:
         from ext4kit.crosscheck.worker import work
 
-        if not hasattr(os, "fork"):
+        if not can_fork():
             raise RequestError("The Sleuth Kit runs in a forked process, which Windows does not "
                                "support; run crosscheck on Linux or macOS")  # fmt: skip
-        context = multiprocessing.get_context("fork")  # keeps the evidence open
-        self._pipe, theirs = context.Pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self._process = context.Process(target=work, args=(theirs, self._source), daemon=True)
-        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)  # the process always ignores it
-        try:
-            self._process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
-        theirs.close()
+        self._process, self._pipe = start_forked(work, self._source)  # keeps the evidence open

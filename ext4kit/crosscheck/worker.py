@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import stat
 from array import array
 from collections.abc import Iterator
@@ -132,7 +131,6 @@ def _said(error: Exception) -> str:
 
 def work(pipe: Connection, source: Source) -> None:
     """Answer questions until the pipe closes: (True, answer) or (False, message of TSK)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client ends this process
     reader: _Reader | None = None
     try:
         while True:

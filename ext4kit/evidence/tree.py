@@ -9,7 +9,9 @@ from pathlib import Path
 
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
 from ext4kit.evidence.containers import open_source
+from ext4kit.evidence.containers.keys import Keys
 from ext4kit.evidence.evidence import Evidence
+from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.magics import VolumeSignature
 from ext4kit.evidence.mounts import writable_mounts
 from ext4kit.evidence.partitions import Partition, find_partitions, looks_partitioned
@@ -43,12 +45,17 @@ class _Node:
     state: str = ""
 
 
-def open_evidence(path: str | os.PathLike[str], phrases: Sequence[bytes] = ()) -> Evidence:
+def open_evidence(
+    path: str | os.PathLike[str],
+    phrases: Sequence[bytes] = (),
+    limits: OpenLimits | None = None,
+) -> Evidence:
     """Open an image in any supported container, or a block device, read-only.
 
     Args:
         path: a raw image, the first segment of a split image or a container, or a device.
         phrases: passphrases and contents of key files, for encrypted volumes.
+        limits: of what opening may cost; the usual ones without it.
 
     Raises:
         AccessError: the path does not exist, is not accessible, is empty, or is something else
@@ -63,7 +70,7 @@ def open_evidence(path: str | os.PathLike[str], phrases: Sequence[bytes] = ()) -
             _check_pieces(source, evidence.problems)
         for file in evidence.files:
             _report_mounts(file, evidence.problems)
-        evidence.volumes = find_volumes(source, phrases, evidence.problems)
+        evidence.volumes = find_volumes(source, Keys(phrases, limits), evidence.problems)
     except Ext4kitError:
         evidence.close()
         raise
@@ -86,14 +93,12 @@ def _check_pieces(source: SplitFile, problems: Problems) -> None:
             problems.add(f"piece {path.name}", text, Severity.WARNING)
 
 
-def find_volumes(
-    source: Source, phrases: Sequence[bytes], problems: Problems
-) -> tuple[Volume, ...]:
+def find_volumes(source: Source, keys: Keys, problems: Problems) -> tuple[Volume, ...]:
     """Every volume of a disk, each followed by the volumes in it.
 
     Args:
         source: the disk.
-        phrases: passphrases and contents of key files.
+        keys: for encrypted volumes.
         problems: collects defects of tables and headers.
 
     Raises:
@@ -101,32 +106,32 @@ def find_volumes(
         UnsupportedError: decryption needs an extra that is not installed.
     """
     roots = [_Node(each) for each in _listed(source, problems)]
-    waiting, seen = list(_unlocked(roots, phrases, problems)), 0
+    waiting, seen = list(_unlocked(roots, keys, problems)), 0
     while seen < len(waiting):  # logical volumes may hold physical ones, also if encrypted
         physical = [node for node in waiting[seen:] if node.volume.kind == LVM]
         seen = len(waiting)
         found = _logical(physical, problems) if physical else []
-        waiting += _unlocked(found, phrases, problems)
-    return _numbered(source, roots, bool(phrases), problems)
+        waiting += _unlocked(found, keys, problems)
+    return _numbered(source, roots, bool(keys.phrases), problems)
 
 
-def _unlocked(nodes: list[_Node], phrases: Sequence[bytes], problems: Problems) -> Iterator[_Node]:
+def _unlocked(nodes: list[_Node], keys: Keys, problems: Problems) -> Iterator[_Node]:
     """The volumes, and those in encrypted ones that a passphrase opens."""
     for node in nodes:
         yield node
         if node.volume.kind == LUKS and node.depth < _DEPTH:
-            _open_encrypted(node, phrases, problems)
-            yield from _unlocked(node.inner, phrases, problems)
+            _open_encrypted(node, keys, problems)
+            yield from _unlocked(node.inner, keys, problems)
 
 
-def _open_encrypted(node: _Node, phrases: Sequence[bytes], problems: Problems) -> None:
+def _open_encrypted(node: _Node, keys: Keys, problems: Problems) -> None:
     node.state = "locked"
-    if not phrases:
+    if not keys.phrases:
         return
     from ext4kit.evidence.containers.luks import unlock
 
     try:
-        plain = unlock(node.volume.source, phrases)
+        plain = unlock(node.volume.source, keys)
     except (AccessError, CorruptError, UnsupportedError) as error:
         node.state = str(error)
         return
@@ -202,13 +207,14 @@ def _tell_locked(
     """Report the volumes that stay locked.
 
     Raises:
-        AccessError: passphrases were given, and none opens a volume.
+        AccessError: passphrases were given, and none opens a volume; the message says why.
     """
-    if has_phrases and states and all(state == "locked" for _, state in states):
+    if has_phrases and states and all(state != "open" for _, state in states):
         numbers = ", ".join(str(volume.index) for volume, _ in states)
-        raise AccessError(
-            f"{source.name}: no pass phrase or key given opens its encrypted volume ({numbers})"
-        )
+        text = f"no pass phrase or key given opens its encrypted volume ({numbers})"
+        reasons = [f"volume {volume.index}: {state}" for volume, state in states
+                   if state != "locked"]  # fmt: skip
+        raise AccessError("; ".join([f"{source.name}: {text}", *reasons]))
     for volume, state in states:
         where = f"volume {volume.index}"
         if state == "locked":

@@ -64,11 +64,18 @@ MAGICS = (b"LUKS\xba\xbe", b"SKUL\xba\xbe")  # the first header and LUKS2's seco
 SECOND_OFFSETS = tuple(0x4000 << power for power in range(9))
 MOST_HEADER_2 = 4 << 20
 _ACTIVE = 0x00AC71F3
+_MOST_SLOTS = 32  # as in cryptsetup
 _MOST_KEY = 1024
-_MOST_STRIPES = 1 << 16
-_MOST_ITERATIONS = 1 << 31
-_MOST_MEMORY = 4 << 20  # KiB
+_MOST_STRIPES = 1 << 13  # cryptsetup has always written 4,000
+_MOST_DIGEST = 64  # bytes
+_MOST_COST = (1 << 32) - 1  # iterations and KiB; what that costs is the opener's concern
 _MOST_LANES = 64
+_LEAST_SALT = 8  # bytes; like the memory of a lane from RFC 9106
+_LEAST_MEMORY = 8  # KiB
+_MOST_OFFSET = 1 << 62
+_SHOWN = 40  # characters of a wrong value
+
+Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,61 +204,90 @@ def parse_luks2(data: Buffer) -> LuksHeader:
     if hashlib.sha256(blank).digest() != found.checksum[:32]:
         raise CorruptError(HEADER_2.name, 0, "its checksum is wrong")
     try:
-        facts = json.loads(bytes(data[BINARY_2:]).split(b"\0", 1)[0])
-        return _from_json(facts)
+        return _from_json(json.loads(bytes(data[BINARY_2:]).split(b"\0", 1)[0]))
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptError(HEADER_2.name, 0, f"its JSON is not understood: {error}") from error
+        said = str(error) if isinstance(error, ValueError) else "a value of the wrong kind"
+        said = f"{error} is missing" if isinstance(error, KeyError) else said
+        raise CorruptError(HEADER_2.name, 0, f"its JSON is not understood: {said}") from error
 
 
-def _from_json(facts: dict[str, Any]) -> LuksHeader:
+def _from_json(facts: Facts) -> LuksHeader:
     segments = sorted(facts["segments"].items())
-    name, segment = segments[0]
-    if len(segments) != 1 or segment["type"] != "crypt" or "integrity" in segment:
+    name, segment = segments[0] if len(segments) == 1 else ("", {"type": "several segments"})
+    if segment["type"] != "crypt" or "integrity" in segment:
         raise ValueError("a payload in several segments or with integrity tags")
-    digest = next(each for each in facts["digests"].values() if name in each["segments"])
-    slots = tuple(_slots_2(facts["keyslots"], digest))
-    size = -1 if segment["size"] == "dynamic" else int(segment["size"])
-    sector = int(segment["sector_size"])
-    if sector not in (512, 1024, 2048, 4096):
+    digests = [each for each in facts["digests"].values() if name in each["segments"]]
+    if not digests:
+        raise ValueError("no digest of the payload's key")
+    slots = tuple(_slots_2(facts["keyslots"], digests[0]))
+    size = -1 if segment["size"] == "dynamic" else _number(segment, "size", 1, _MOST_OFFSET)
+    sector = _number(segment, "sector_size", SECTOR, 4096)
+    if sector.bit_count() != 1:
         raise ValueError(f"sectors of {sector} bytes")
-    offset, cipher = int(segment["offset"]), str(segment["encryption"])
-    return LuksHeader(2, offset, size, cipher, sector, int(segment["iv_tweak"]), slots)
+    offset = _number(segment, "offset", 0, _MOST_OFFSET)
+    tweak = _number(segment, "iv_tweak", 0, _MOST_OFFSET)
+    return LuksHeader(2, offset, size, str(segment["encryption"]), sector, tweak, slots)
 
 
-def _slots_2(slots: dict[str, Any], digest: dict[str, Any]) -> Iterator[Slot]:
-    check = Digest(_base64(digest["digest"]), _derivation(digest))
+def _slots_2(slots: Facts, digest: Facts) -> Iterator[Slot]:
+    check = Digest(_base64(digest, "digest"), _derivation(digest))
     for name in digest["keyslots"]:
         slot = slots[name]
         if slot["type"] != "luks2":
             continue
         area, splitter = slot["area"], slot["af"]
-        sizes = (int(slot["key_size"]), int(area["offset"]), int(splitter["stripes"]))
-        cipher = (str(area["encryption"]), int(area["key_size"]))
-        derivation = _derivation(slot["kdf"])
-        yield _bounded(Slot(name, *sizes, *cipher, str(splitter["hash"]), derivation, check))
+        yield _bounded(
+            Slot(
+                str(name),
+                _number(slot, "key_size", 1, _MOST_KEY),
+                _number(area, "offset", 0, _MOST_OFFSET),
+                _number(splitter, "stripes", 1, _MOST_STRIPES),
+                str(area["encryption"]),
+                _number(area, "key_size", 1, _MOST_KEY),
+                str(splitter["hash"]),
+                _derivation(slot["kdf"]),
+                check,
+            )
+        )
 
 
-def _derivation(facts: dict[str, Any]) -> Derivation:
-    kind, salt = str(facts["type"]), _base64(facts["salt"])
+def _derivation(facts: Facts) -> Derivation:
+    kind, salt = str(facts["type"]), _base64(facts, "salt")
     if kind == "pbkdf2":
-        return Derivation(kind, salt, int(facts["iterations"]), str(facts["hash"]))
-    memory, lanes = int(facts["memory"]), int(facts["cpus"])
-    return Derivation(kind, salt, int(facts["time"]), memory=memory, lanes=lanes)
+        iterations = _number(facts, "iterations", 1, _MOST_COST)
+        return Derivation(kind, salt, iterations, str(facts["hash"]))
+    if len(salt) < _LEAST_SALT:
+        raise ValueError(f"a salt of {len(salt)} bytes")
+    lanes = _number(facts, "cpus", 1, _MOST_LANES)
+    memory = _number(facts, "memory", lanes * _LEAST_MEMORY, _MOST_COST)
+    return Derivation(kind, salt, _number(facts, "time", 1, _MOST_COST), "", memory, lanes)
+
+
+def _number(facts: Facts, name: str, least: int, most: int) -> int:
+    """A number of the JSON area, where those of 64 bits are decimal strings."""
+    value = facts[name]
+    text = "" if isinstance(value, bool) else str(value)[:_SHOWN]
+    number = int(text) if text.isascii() and text.isdecimal() else -1
+    if not least <= number <= most:
+        raise ValueError(f"{name} is {text or value}, not a number from {least:,} to {most:,}")
+    return number
 
 
 def _bounded(slot: Slot) -> Slot:
-    """The slot, if the memory and time of its key derivation are within the limits.
+    """The slot, if its sizes and counts are possible.
 
     Raises:
-        CorruptError: they exceed the limits.
+        CorruptError: one is not.
     """
-    fits = 0 < slot.key_bytes <= _MOST_KEY and 0 < slot.cipher_bytes <= _MOST_KEY
-    fits = fits and 0 < slot.stripes <= _MOST_STRIPES
-    for each in (slot.derivation, slot.digest.derivation):
-        fits = fits and 0 < each.iterations < _MOST_ITERATIONS
-        fits = fits and each.memory <= _MOST_MEMORY and each.lanes <= _MOST_LANES
-    if not fits:
-        raise CorruptError("LUKS key slot", slot.offset, "numbers out of bounds")
+    for name, value, most in (
+        ("bytes of a key", slot.key_bytes, _MOST_KEY),
+        ("stripes", slot.stripes, _MOST_STRIPES),
+        ("iterations", slot.derivation.iterations, _MOST_COST),
+        ("iterations of the digest", slot.digest.derivation.iterations, _MOST_COST),
+        ("bytes of a digest", len(slot.digest.value), _MOST_DIGEST),
+    ):
+        if not 0 < value <= most:
+            raise CorruptError(f"LUKS key slot {slot.name}", None, f"{value:,} {name}")
     return slot
 
 
@@ -259,8 +295,8 @@ def _text(raw: bytes) -> str:
     return raw.split(b"\0", 1)[0].decode("ascii", "backslashreplace")
 
 
-def _base64(text: str) -> bytes:
+def _base64(facts: Facts, name: str) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(facts[name], validate=True)
     except binascii.Error as error:
-        raise ValueError("a value that is not base64") from error
+        raise ValueError(f"{name} is not base64") from error

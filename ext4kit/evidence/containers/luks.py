@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
 
 from ext4kit.arrays.types import Int64s
-from ext4kit.errors import CorruptError, UnsupportedError
+from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
 from ext4kit.evidence.containers.ciphers import UNIT, Decrypt, make_decrypt
+from ext4kit.evidence.containers.keys import Keys, hash_name
 from ext4kit.evidence.containers.pieces import ChunkCache, ChunkedSource
 from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, Window, peek
@@ -19,7 +19,6 @@ from ext4kit.parsers.luks import (
     HEADER_1,
     MOST_HEADER_2,
     SECOND_OFFSETS,
-    Derivation,
     LuksHeader,
     Slot,
     header_size,
@@ -71,29 +70,34 @@ class LuksVolume(ChunkedSource):
         return whole[offset - start : offset - start + length]
 
 
-def unlock(volume: Source, phrases: Sequence[bytes]) -> LuksVolume | None:
+def unlock(volume: Source, keys: Keys) -> LuksVolume | None:
     """The decrypted bytes of a LUKS volume.
 
-    Args:
-        volume: its bytes.
-        phrases: passphrases and the contents of key files, tried in this order.
+    A key slot that cannot be tried does not hide the others.
 
     Returns:
         None if no passphrase or key opens it.
 
     Raises:
-        AccessError: the header cannot be read.
+        AccessError: the header or a key slot cannot be read, or its key costs more than may be.
         CorruptError: the header and its copy are damaged.
         UnsupportedError: a cipher, a hash or a key derivation function is not supported.
     """
     header = _header(volume)
     size = header.size if header.size >= 0 else volume.size - header.offset
-    for phrase in phrases:
+    failure: Ext4kitError | None = None
+    for phrase in keys.phrases:
         for slot in header.slots:
-            key = _volume_key(volume, slot, phrase)
+            try:
+                key = _volume_key(volume, slot, phrase, keys)
+            except (AccessError, UnsupportedError) as error:
+                failure = failure or type(error)(f"key slot {slot.name}: {error}")
+                continue
             if key is not None:
                 decrypt = make_decrypt(header.cipher, key, header.sector)
                 return LuksVolume(Window(volume, header.offset, max(0, size)), header, decrypt)
+    if failure is not None:
+        raise failure
     return None
 
 
@@ -113,48 +117,22 @@ def _header(volume: Source) -> LuksHeader:
     raise failure
 
 
-def _volume_key(volume: Source, slot: Slot, phrase: bytes) -> bytes | None:
+def _volume_key(volume: Source, slot: Slot, phrase: bytes, keys: Keys) -> bytes | None:
     """The volume key in a slot, or None if this passphrase does not open it."""
-    derived = _derive(slot.derivation, phrase, slot.cipher_bytes)
+    make_decrypt(slot.cipher, bytes(slot.cipher_bytes), UNIT)  # known before its key costs time
+    derived = keys.derive(slot.derivation, phrase, slot.cipher_bytes)
     length = slot.key_bytes * slot.stripes
     stored = volume.read(slot.offset, -(-length // UNIT) * UNIT)
     split = make_decrypt(slot.cipher, derived, UNIT)(stored, 0)[:length]
     key = _merged(bytes(split), slot)
     wanted = slot.digest.value
-    digest = _derive(slot.digest.derivation, key, len(wanted))
+    digest = keys.derive(slot.digest.derivation, key, len(wanted))
     return key if hmac.compare_digest(digest, wanted) else None
-
-
-def _derive(how: Derivation, phrase: bytes, length: int) -> bytes:
-    if how.kind == "pbkdf2":
-        name = _hash(how.hash)
-        return hashlib.pbkdf2_hmac(name, phrase, how.salt, how.iterations, length)
-    from cryptography.hazmat.primitives.kdf import argon2
-
-    if how.kind not in ("argon2id", "argon2i"):
-        raise UnsupportedError(f"LUKS with keys derived by {how.kind}")
-    kind: type[argon2.Argon2id | argon2.Argon2i]
-    kind = argon2.Argon2id if how.kind == "argon2id" else argon2.Argon2i
-    made = kind(
-        salt=how.salt,
-        length=length,
-        iterations=how.iterations,
-        lanes=how.lanes,
-        memory_cost=how.memory,
-    )
-    return bytes(made.derive(phrase))
-
-
-def _hash(name: str) -> str:
-    """Python's name of a hash."""
-    if name not in hashlib.algorithms_available:
-        raise UnsupportedError(f"LUKS with the hash {name}")
-    return name
 
 
 def _merged(split: bytes, slot: Slot) -> bytes:
     """The key from its anti-forensic stripes, all of which are needed."""
-    size, name = slot.key_bytes, _hash(slot.hash)
+    size, name = slot.key_bytes, hash_name(slot.hash)
     state = 0
     for at in range(0, len(split) - size, size):
         mixed = (state ^ int.from_bytes(split[at : at + size], "big")).to_bytes(size, "big")
