@@ -1,6 +1,6 @@
 """Rootless tests, goldens and the demo on each Python, with the oldest and the newest libraries.
 
-    python -m tests.pythons [--only 3.13] [--libraries oldest|newest|next] [--here]
+    python -m tests.pythons [--only 3.13] [--libraries oldest|newest|next] [--here | --bare]
 
 Pythons are looked for where people have them; with root and debootstrap also in bare Debian
 systems, each with its own. `next` are pre-releases of NumPy, click, rich and construct. What is
@@ -81,11 +81,13 @@ def main() -> int:
         "--libraries", action="append", choices=["oldest", "newest", "next"],
         help="oldest and newest by default",
     )  # fmt: skip
-    parser.add_argument("--here", action="store_true", help="no bare Debian systems")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--here", action="store_true", help="no bare Debian systems")
+    where.add_argument("--bare", action="store_true", help="nothing else")
     asked = parser.parse_args()
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
-        for place in _places(asked.only, asked.here, stack):
+        for place in _places(asked.only, asked.here, asked.bare, stack):
             for libraries in asked.libraries or ["oldest", "newest"]:
                 outcomes.append(_tried(place, libraries))
                 print(_table(outcomes[-1:]), flush=True)
@@ -93,7 +95,7 @@ def main() -> int:
     return int(not outcomes or not all(one.is_good for one in outcomes))
 
 
-def _places(only: list[str] | None, here: bool, stack: ExitStack) -> Iterator[Place]:
+def _places(only: list[str] | None, here: bool, bare: bool, stack: ExitStack) -> Iterator[Place]:
     """The Pythons to try: those of this machine, then one bare system after the other."""
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
@@ -101,7 +103,7 @@ def _places(only: list[str] | None, here: bool, stack: ExitStack) -> Iterator[Pl
     wanted = {max(found)} if only == ["newest"] else {int(each[2:]) for each in only or ()}
     clone = _cloned(WORK / "ext4kit")
     for minor, python in found.items():
-        if minor in wanted or not wanted:
+        if not bare and (minor in wanted or not wanted):
             yield Place(f"3.{minor}", minor, python, clone, lambda words: _run_here(words, clone))
     if here or only == ["newest"]:
         return
