@@ -28,7 +28,9 @@ SHARED = {
     *("--inode", "--name", "--type", "--kind", "--mime", "--size", "--owner", "--modified-since"),
     *("--modified-until", "--deleted-since", "--deleted-until", "--grade"),
 }
-ELSEWHERE = {"--password-file", "--key-file", "--json"}  # of containers; added to a share of all
+ELSEWHERE = {  # of containers; added to a share of all
+    *("--password-file", "--key-file", "--kdf-limit", "--kdf-memory", "--format", "--json"),
+}
 SEEDS = 36
 
 
