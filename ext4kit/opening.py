@@ -7,15 +7,16 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ext4kit.errors import RequestError, UnsupportedError
+from ext4kit.errors import Ext4kitError, RequestError, UnsupportedError
 from ext4kit.evidence import Evidence, Volume, open_evidence
+from ext4kit.evidence.signatures import UNKNOWN
+from ext4kit.problems import Problems, Severity
 from ext4kit.units import Moment
 
 if TYPE_CHECKING:
     from ext4kit.evidence.limits import OpenLimits
     from ext4kit.evidence.source import Source
     from ext4kit.filesystem import FileSystem
-    from ext4kit.problems import Problems
 
 
 class ImageVolume:
@@ -124,17 +125,58 @@ class Image:
 
 
 def open_image(
-    path: str | PathLike[str], phrases: Sequence[bytes] = (), limits: OpenLimits | None = None
+    path: str | PathLike[str],
+    phrases: Sequence[bytes] = (),
+    limits: OpenLimits | None = None,
+    form: str | None = None,
+    offset: int | None = None,
 ) -> Image:
     """Open an image in any container, the first part of a split image, or a device node, read-only.
+
+    Of a file that is a container and a disk as well, the reading with more known data is taken.
 
     Args:
         path: the image.
         phrases: passphrases and contents of key files, for encrypted volumes.
         limits: of what opening may cost; the usual ones without it.
+        form: one of `containers.FORMATS`, to read it as nothing else.
+        offset: byte at which the only volume starts; no partition table is read.
 
     Raises:
         AccessError: it cannot be opened or read, or no passphrase fits.
+        RequestError: it ends before `offset`.
         UnsupportedError: it has a feature that is unknown to this version or needs an extra.
     """
-    return Image(open_evidence(path, phrases, limits))
+    return Image(_weighed(open_evidence(path, phrases, limits, form, offset)))
+
+
+def _weighed(evidence: Evidence) -> Evidence:
+    """The reading with more known data, the file itself where both have as much."""
+    disk = evidence.other
+    if disk is None:
+        return evidence
+    chosen, left = evidence, disk
+    if _known_bytes(disk) >= _known_bytes(evidence):
+        chosen, left = disk, evidence
+    chosen.other, left.other = left, None
+    text = f"{chosen.disguise}; it is read as {chosen.format}, where it has more known data;"
+    text += f" --format {left.format} reads the other"
+    chosen.problems.add(chosen.path.name, text, Severity.WARNING)
+    return chosen
+
+
+def _known_bytes(evidence: Evidence) -> tuple[int, int]:
+    """Bytes of the ext volumes that have a root directory, and of all volumes of a known kind."""
+    known = [volume for volume in evidence.volumes if volume.kind != UNKNOWN]
+    rooted = [volume for volume in known if volume.is_ext and _has_root(volume)]
+    return sum(each.source.size for each in rooted), sum(each.source.size for each in known)
+
+
+def _has_root(volume: Volume) -> bool:
+    from ext4kit.filesystem import FileSystem
+    from ext4kit.filesystem.filesystem import ROOT
+
+    try:
+        return FileSystem.from_source(volume.source).inode(ROOT).is_directory
+    except Ext4kitError:
+        return False

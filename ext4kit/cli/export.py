@@ -168,7 +168,8 @@ def _fill(
         found = None
         if with_signs:
             with progress(quiet, "searching signs"):
-                found = find_indicators(session.fs, deleted, timeline, _MOST_SIGHTINGS)
+                disguises = session.image.evidence.disguises
+                found = find_indicators(session.fs, deleted, timeline, _MOST_SIGHTINGS, disguises)
             del deleted, timeline
         export.signs(found)
     if export.wants_findings:

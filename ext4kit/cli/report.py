@@ -105,7 +105,8 @@ def _case(session: Session, extent: TriageOptions, given: Custody) -> TriageRepo
     """Collect the facts."""
     quiet = session.options.quiet
     with keeping(given, session, None) as kept:
-        summary = triage(session.fs, extent, lambda title: progress(quiet, title))
+        disguises = session.image.evidence.disguises
+        summary = triage(session.fs, extent, lambda title: progress(quiet, title), disguises)
         was_another = has_former(session)
     return _report(session, summary, kept, was_another)
 

@@ -64,6 +64,7 @@ _KINDS = {  # module and name of each type, loaded on request
     ),
     "verdict": ("report.journal_audit:VerdictRecord",),
     "version": ("report.journal_history:VersionRecord",),
+    "other volume": ("report.volumes:OtherVolumeRecord",),
     "volume": ("report.volumes:VolumeRecord",),
     "writer": ("report.info:WriterRecord",),
 }

@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import click
@@ -24,12 +24,11 @@ from ext4kit.errors import (
     RequestError,
     UnsupportedError,
 )
-from ext4kit.evidence import Evidence, Volume
-from ext4kit.evidence.containers import open_source
+from ext4kit.evidence.containers import FORMATS
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.lost import unreadable_ranges
-from ext4kit.evidence.signatures import LVM, RAID, UNKNOWN, identify
-from ext4kit.evidence.source import Source, Window
+from ext4kit.evidence.signatures import LVM, RAID, UNKNOWN
+from ext4kit.evidence.source import Source
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.opening import Image, ImageVolume, open_image
@@ -73,6 +72,7 @@ class CommonOptions:
     lost_number: int | None = None
     password_files: tuple[Path, ...] = ()
     key_files: tuple[Path, ...] = ()
+    form: str | None = None
     kdf_limit: float = _LIMITS.key_seconds
     kdf_memory: int = _LIMITS.key_memory >> 20  # MiB
     opened: Image | None = None  # if it is open already; it stays open
@@ -163,6 +163,8 @@ _KEYS = (
                  help="Read the passphrase for encrypted volumes from the first line of FILE."),
     click.option("--key-file", "key_files", type=_PATH, multiple=True, metavar="FILE",
                  help="Unlock encrypted volumes with the bytes of FILE."),
+    click.option("--format", "form", type=click.Choice(FORMATS),
+                 help="Read IMAGE in this format, whatever it begins like."),
     click.option("--kdf-limit", type=click.FloatRange(0), metavar="SECONDS",
                  default=_LIMITS.key_seconds, show_default=True,
                  help="Time for deriving the keys of encrypted volumes."),
@@ -344,20 +346,8 @@ def image_of(options: CommonOptions) -> AbstractContextManager[Image]:
 
 def _image(options: CommonOptions) -> Image:
     use_one_arena()
-    if options.offset is None:
-        limits = OpenLimits(options.kdf_limit, options.kdf_memory << 20)
-        return open_image(options.image, _passphrases(options), limits)
-    opened = open_source(options.image)
-    source = opened.source
-    if options.offset >= source.size:
-        size = source.size
-        source.close()
-        raise RequestError(f"{options.image}: ends at byte {size:,}, before --offset")
-    window = Window(source, options.offset, source.size - options.offset)
-    volume = Volume.of(window, identify(window), "", "at the offset given")
-    evidence = Evidence(source, opened.files, problems=opened.problems)
-    evidence.volumes = (replace(volume, index=1),)
-    return Image(evidence)
+    limits = OpenLimits(options.kdf_limit, options.kdf_memory << 20)
+    return open_image(options.image, _passphrases(options), limits, options.form, options.offset)
 
 
 def chosen_volume(image: Image, options: CommonOptions) -> ImageVolume:
@@ -413,11 +403,8 @@ def _journal_device(options: CommonOptions) -> Iterator[Source | None]:
     if options.journal is None:
         yield None
         return
-    source = open_source(options.journal).source
-    try:
-        yield source
-    finally:
-        source.close()
+    with open_image(options.journal) as image:
+        yield image.evidence.source
 
 
 def _filesystem(

@@ -7,10 +7,11 @@ import click
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, image_of, shared, tell
+from ext4kit.evidence import Evidence
 from ext4kit.evidence.signatures import UNKNOWN
 from ext4kit.opening import Image
 from ext4kit.report.records import write_record
-from ext4kit.report.volumes import volume_lines, volume_record
+from ext4kit.report.volumes import other_volume_record, volume_lines, volume_record
 
 _EXAMPLE = """\b
 Examples:
@@ -36,12 +37,24 @@ def command(options: CommonOptions, scan: bool) -> None:
                 write_record(volume_record(volume))
         else:
             click.echo("\n".join(volume_lines(volumes)))
+        if image.evidence.other is not None:
+            _show_other(image.evidence.other, options)
         if scan:
             _scan(image, options)
         elif not options.quiet and not any(each.kind != UNKNOWN for each in volumes):
             click.echo("note: --scan finds file systems by their superblocks", err=True)
         if tell((image.problems,), options):
             raise click.exceptions.Exit(1)
+
+
+def _show_other(other: Evidence, options: CommonOptions) -> None:
+    """Show the volumes in the reading of the image that was not taken."""
+    if options.json:
+        for volume in other.volumes:
+            write_record(other_volume_record(volume, other.format))
+    else:
+        click.echo(f"\nnot taken: the volumes with --format {other.format}")
+        click.echo("\n".join(volume_lines(other.volumes)))
 
 
 def _scan(image: Image, options: CommonOptions) -> None:

@@ -23,6 +23,9 @@ class Evidence:
         hashes: hashes of the disk that the container stores, "md5" and "sha1".
         problems: defects of the image or its partition tables; grows while it is read.
         volumes: the volumes by offset, each followed by the volumes in it.
+        disguise: what shows that the file begins like a container and is also a disk; "" if
+            nothing does.
+        other: the other reading of such a file, if it can be read in both ways.
     """
 
     source: Source
@@ -32,15 +35,30 @@ class Evidence:
     hashes: dict[str, str] = field(default_factory=dict)
     problems: Problems = field(default_factory=Problems)
     volumes: tuple[Volume, ...] = ()
+    disguise: str = ""
+    other: Evidence | None = None
 
     @property
     def path(self) -> Path:
         """Path as given by the caller."""
         return self.files[0]
 
+    @property
+    def disguises(self) -> tuple[str, ...]:
+        """What can be read in two ways, because its first bytes say so."""
+        volumes = (
+            f"volume {volume.index} begins like {volume.format} and holds {volume.hides}"
+            for volume in self.volumes
+            if volume.hides
+        )
+        image = f"the image {self.disguise}" if self.disguise else ""
+        return tuple(filter(None, (image, *volumes)))
+
     def close(self) -> None:
         """Close every file; later reads of a volume fail."""
         self.source.close()
+        if self.other is not None:
+            self.other.close()
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ext4kit.evidence.signatures import UNKNOWN, identify
+from ext4kit.evidence.signatures import (
+    OWNERS_OF_FIRST_SECTOR,
+    UNKNOWN,
+    behind_first_sector,
+    first_sector_kind,
+    identify,
+)
 from ext4kit.evidence.source import Source, Window, peek, sector_size
 from ext4kit.problems import Problems, Severity
 
@@ -80,6 +86,23 @@ def find_partitions(source: Source, problems: Problems) -> tuple[Partition, ...]
     return tuple(found)
 
 
+def disk_text(source: Source) -> str:
+    """What shows that a source is a disk or a volume, whatever its first bytes say; "" for nothing.
+
+    A partition table counts if all its partitions are inside, and one has a known signature.
+    """
+    behind = behind_first_sector(source, first_sector_kind(source))
+    if behind is not None:
+        return f"a signature of {behind.kind} at byte {behind.offset:,}"
+    if not looks_partitioned(source):
+        return ""
+    parts = find_partitions(source, Problems())
+    windows = [Window(source, each.offset, each.size) for each in parts]
+    is_disk = not any(each.missing for each in windows)
+    is_disk = is_disk and any(identify(each).kind != UNKNOWN for each in windows)
+    return f"a partition table ({parts[0].scheme})" if is_disk else ""
+
+
 def _within(
     source: Source, parent: Partition, depth: int, problems: Problems
 ) -> Iterator[Partition]:
@@ -127,6 +150,8 @@ def _table(window: Window) -> PartitionTable | None:
     from ext4kit.evidence.sleuthkit import read_table
 
     table = read_table(window)
+    if table is None and identify(window).kind in OWNERS_OF_FIRST_SECTOR:
+        table = read_table(window, is_mbr=True)
     if peek(window, *_BOOT_MAGIC) != TABLE_MAGICS[0][1] or (table and table.scheme != "mbr"):
         return table
     large = read_table(window, _LARGE_SECTOR)

@@ -28,8 +28,9 @@ LUKS = "crypto_LUKS"
 LVM = "LVM2_member"
 RAID = "linux_raid_member"
 
-# Kinds that own their first sector, which therefore cannot hold a partition table as well.
-OWNERS_OF_FIRST_SECTOR = frozenset({magic.kind for magic in FIRST_SECTOR_MAGICS} | {"vfat"})
+_FIRST_SECTOR_KINDS = frozenset(magic.kind for magic in FIRST_SECTOR_MAGICS)
+# Kinds that own their first sector, which holds a partition table as well only by intent.
+OWNERS_OF_FIRST_SECTOR = _FIRST_SECTOR_KINDS | {"vfat"}
 
 
 class _Pages:
@@ -98,6 +99,18 @@ def identify(source: Source) -> VolumeSignature:
         or _primary(pages, damaged=True)
         or VolumeSignature(UNKNOWN)
     )
+
+
+def behind_first_sector(source: Source, kind: str) -> VolumeSignature | None:
+    """What else a volume is whose first sector has the magic of a kind; None for nothing else.
+
+    A tool that makes another file system wipes a superblock of ext and a label of LVM.
+    """
+    if kind not in _FIRST_SECTOR_KINDS:
+        return None
+    pages = _Pages(source)
+    labels = tuple(each for each in FIRST_SECTOR_MAGICS if each.kind == LVM != kind)
+    return _primary(pages) or match_magic(pages, labels)
 
 
 def _in_first_sector(source: Source) -> VolumeSignature | None:

@@ -106,14 +106,18 @@ def _claimed_size(source: Source) -> int:
     return max(ends, default=0) * _SECTOR
 
 
-def read_table(source: Source, sector: int = _SECTOR) -> PartitionTable | None:
+def read_table(
+    source: Source, sector: int = _SECTOR, is_mbr: bool = False
+) -> PartitionTable | None:
     """The partition table at the start of a source, or None if TSK finds none.
 
     Args:
         source: the disk.
         sector: sector size of the table in bytes; the position of a GPT shows it.
+        is_mbr: read an MBR and nothing else, also from a boot sector that names a file system.
     """
-    info = _open(_Image(source, sector))
+    image = _Image(source, sector)
+    info = _volume_info(image, pytsk3.TSK_VS_TYPE_DOS) if is_mbr else _open(image)
     if info is None:
         return None
     return PartitionTable(

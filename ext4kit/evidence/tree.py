@@ -7,20 +7,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
+from ext4kit.errors import (
+    AccessError,
+    CorruptError,
+    Ext4kitError,
+    RequestError,
+    UnsupportedError,
+)
 from ext4kit.evidence.containers import open_source
 from ext4kit.evidence.containers.keys import Keys
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.magics import VolumeSignature
 from ext4kit.evidence.mounts import writable_mounts
-from ext4kit.evidence.partitions import Partition, find_partitions, looks_partitioned
+from ext4kit.evidence.partitions import (
+    Partition,
+    disk_text,
+    find_partitions,
+    looks_partitioned,
+)
 from ext4kit.evidence.raw import SplitFile
 from ext4kit.evidence.signatures import (
     LUKS,
     LVM,
     OWNERS_OF_FIRST_SECTOR,
     UNKNOWN,
+    behind_first_sector,
+    first_sector_kind,
     identify,
 )
 from ext4kit.evidence.source import Source, Window
@@ -49,6 +62,8 @@ def open_evidence(
     path: str | os.PathLike[str],
     phrases: Sequence[bytes] = (),
     limits: OpenLimits | None = None,
+    form: str | None = None,
+    offset: int | None = None,
 ) -> Evidence:
     """Open an image in any supported container, or a block device, read-only.
 
@@ -56,25 +71,53 @@ def open_evidence(
         path: a raw image, the first segment of a split image or a container, or a device.
         phrases: passphrases and contents of key files, for encrypted volumes.
         limits: of what opening may cost; the usual ones without it.
+        form: one of `containers.FORMATS`, to read it as nothing else.
+        offset: byte at which the only volume starts; no partition table is read.
 
     Raises:
         AccessError: the path does not exist, is not accessible, is empty, or is something else
             (a directory, a pipe, a character device); a segment is missing; or no passphrase
             opens a volume.
+        RequestError: the image ends before `offset`.
         UnsupportedError: the image uses an unsupported feature or needs an extra.
     """
-    evidence = open_source(Path(path))
+    evidence = open_source(Path(path), form)
     source = evidence.source
     try:
         if isinstance(source, SplitFile):
             _check_pieces(source, evidence.problems)
         for file in evidence.files:
             _report_mounts(file, evidence.problems)
-        evidence.volumes = find_volumes(source, Keys(phrases, limits), evidence.problems)
+        _find_volumes_of_each(evidence, Keys(phrases, limits), offset)
     except Ext4kitError:
         evidence.close()
         raise
     return evidence
+
+
+def _find_volumes_of_each(evidence: Evidence, keys: Keys, offset: int | None) -> None:
+    """Set the volumes of each reading; one that has none that can be opened is no hindrance."""
+    readings = [evidence, *([evidence.other] if evidence.other else [])]
+    failures = []
+    for reading in readings:
+        try:
+            reading.volumes = _volumes_of(reading, keys, offset)
+        except Ext4kitError as error:
+            failures.append(error)
+    if len(failures) == len(readings):
+        raise failures[0]
+
+
+def _volumes_of(evidence: Evidence, keys: Keys, offset: int | None) -> tuple[Volume, ...]:
+    source = evidence.source
+    if offset is None:
+        pretended = first_sector_kind(source) if evidence.disguise else ""
+        return find_volumes(source, keys, evidence.problems, pretended)
+    if offset >= source.size:
+        raise RequestError(f"{evidence.path}: ends at byte {source.size:,}, before --offset")
+    window = Window(source, offset, source.size - offset)
+    volume = Volume.of(window, identify(window), "", "at the offset given")
+    return (replace(volume, index=1),)
 
 
 def _report_mounts(path: Path, problems: Problems) -> None:
@@ -93,19 +136,23 @@ def _check_pieces(source: SplitFile, problems: Problems) -> None:
             problems.add(f"piece {path.name}", text, Severity.WARNING)
 
 
-def find_volumes(source: Source, keys: Keys, problems: Problems) -> tuple[Volume, ...]:
+def find_volumes(
+    source: Source, keys: Keys, problems: Problems, pretended: str = ""
+) -> tuple[Volume, ...]:
     """Every volume of a disk, each followed by the volumes in it.
 
     Args:
         source: the disk.
         keys: for encrypted volumes.
         problems: collects defects of tables and headers.
+        pretended: kind of the first bytes of a disk that is known to be none, and not listed.
 
     Raises:
         AccessError: passphrases were given and none opens a volume.
         UnsupportedError: decryption needs an extra that is not installed.
     """
-    roots = [_Node(each) for each in _listed(source, problems)]
+    listed = _listed(source, problems)
+    roots = [_Node(each) for each in listed if not (each.hides and each.kind == pretended)]
     waiting, seen = list(_unlocked(roots, keys, problems)), 0
     while seen < len(waiting):  # logical volumes may hold physical ones, also if encrypted
         physical = [node for node in waiting[seen:] if node.volume.kind == LVM]
@@ -192,6 +239,9 @@ def _numbered(
             found.append(volume)
             if volume.scheme and volume.source.missing:
                 _tell_missing(volume.index, volume.source, problems)
+            if volume.hides:
+                text = f"begins like {volume.format} and holds {volume.hides}; both are listed"
+                problems.add(f"volume {volume.index}", text, Severity.WARNING)
             if node.state:
                 states.append((volume, node.state))
             visit(node.inner, volume.index)
@@ -228,13 +278,17 @@ def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
     """The partitions of a source, or the source as one volume."""
     signature = identify(source)
     whole = Partition(0, source.size, "", "")
-    if signature.kind in OWNERS_OF_FIRST_SECTOR or not looks_partitioned(source):
-        return (_volume(source, whole, signature),)
+    is_owner = signature.kind in OWNERS_OF_FIRST_SECTOR
+    hides = disk_text(source) if is_owner else ""
+    if not looks_partitioned(source) or (is_owner and not hides.startswith("a partition")):
+        return tuple(_volumes(source, whole, signature))
     found = find_partitions(source, problems)
     if not found:
-        return (_volume(source, whole, signature),)
-    volumes = [_volume(source, each) for each in found]
-    if signature.kind != UNKNOWN and signature.backup:
+        return tuple(_volumes(source, whole, signature))
+    volumes = [volume for each in found for volume in _volumes(source, each)]
+    if is_owner:
+        volumes.insert(0, replace(_volume(source, whole, signature), hides=hides))
+    elif signature.kind != UNKNOWN and signature.backup:
         text = f"holds a backup superblock of an {signature.kind} older than the partition table"
         text = f"{text}, at byte {signature.offset:,}"
         problems.add("whole image", text, Severity.NOTE)
@@ -255,7 +309,20 @@ def _is_of_partition(signature: VolumeSignature, volumes: Sequence[Volume]) -> b
     )
 
 
-def _volume(source: Source, part: Partition, signature: VolumeSignature | None = None) -> Volume:
+def _volumes(
+    source: Source, part: Partition, signature: VolumeSignature | None = None
+) -> Iterator[Volume]:
+    """The volume in a part of a source, and what else it is behind its first bytes."""
+    first = _volume(source, part, signature)
+    behind = behind_first_sector(first.source, first.kind)
+    if behind is None:
+        yield first
+    else:
+        yield replace(first, hides=f"a signature of {behind.kind} at its byte {behind.offset:,}")
+        yield _volume(source, part, behind)
+
+
+def _volume(source: Source, part: Partition, signature: VolumeSignature | None) -> Volume:
     window = Window(source, part.offset, part.size)
     return Volume.of(window, signature or identify(window), part.scheme, part.description)
 

@@ -29,6 +29,8 @@ class Volume:
         backup: whether the first superblock of ext is destroyed and a backup was found.
         parent: number of the volume that contains it, 0 for the disk itself.
         version: of the format, as blkid names it: "FAT32", "2" of LUKS; "" if there is none.
+        hides: what else its bytes are, although it begins like its kind: "a partition table" ...;
+            that is listed too.
     """
 
     index: int
@@ -43,6 +45,7 @@ class Volume:
     backup: bool = False
     parent: int = 0
     version: str = ""
+    hides: str = ""
 
     @classmethod
     def of(cls, window: Window, signature: VolumeSignature, scheme: str, description: str) -> Self:

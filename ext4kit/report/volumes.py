@@ -34,19 +34,37 @@ def volume_lines(volumes: Sequence[Volume]) -> list[str]:
     return table_lines(headings, rows, right=right)
 
 
-class VolumeRecord(fields.VolumeFacts):
-    """A volume of the image (`volumes`, `report`)."""
-
-    record: Literal["volume"]
+class _ListedVolume(fields.VolumeFacts):
     description: str
     is_ext: bool
     backup: bool
 
 
+class VolumeRecord(_ListedVolume):
+    """A volume of the image (`volumes`, `report`)."""
+
+    record: Literal["volume"]
+
+
+class OtherVolumeRecord(_ListedVolume):
+    """A volume in the reading of the image that was not taken (`volumes`)."""
+
+    record: Literal["other volume"]
+    reading: Annotated[str, "Value of `--format` that reads the image so."]
+
+
 def volume_record(volume: Volume) -> VolumeRecord:
     """A volume as a record."""
+    return {"record": "volume", **_listed(volume)}
+
+
+def other_volume_record(volume: Volume, reading: str) -> OtherVolumeRecord:
+    """A volume of the other reading as a record."""
+    return {"record": "other volume", **_listed(volume), "reading": reading}
+
+
+def _listed(volume: Volume) -> _ListedVolume:
     return {
-        "record": "volume",
         **volume.as_facts(),
         "description": volume.description,
         "is_ext": volume.is_ext,

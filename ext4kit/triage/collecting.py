@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -81,14 +81,18 @@ def _no_progress(_title: str) -> AbstractContextManager[Progress | None]:
 
 
 def triage(
-    fs: FileSystem, extent: TriageOptions = TriageOptions(), step: ProgressStep = _no_progress
-) -> Triage:  # noqa: B008
+    fs: FileSystem,
+    extent: TriageOptions = TriageOptions(),  # noqa: B008
+    step: ProgressStep = _no_progress,
+    disguises: Sequence[str] = (),
+) -> Triage:
     """Collect the facts about a file system; problems are added to `fs.problems`.
 
     Args:
         fs: the file system, opened with its journal replayed.
         extent: amount of facts.
         step: called with a title before each long step; returns the progress callback of the step.
+        disguises: what of the image can be read in two ways (`Evidence.disguises`).
     """
     with step("checking"):  # first, as it takes memory that the steps behind it take too
         checked = verify(fs) if extent.verify else None
@@ -99,7 +103,7 @@ def triage(
         timeline = build_timeline(fs, show)
     journal = journal_facts(fs, log)
     with step("looking for signs"):
-        signs = find_indicators(fs, deleted, timeline, extent.rows)
+        signs = find_indicators(fs, deleted, timeline, extent.rows, disguises)
         victims = find_zero_length_files(fs, log, journal.standing, timeline, extent.rows)
     with step("counting"):
         deletions = deletion_stats(deleted, extent.sources, extent.first, extent.rows, extent.names)

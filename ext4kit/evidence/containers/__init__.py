@@ -6,9 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
+from ext4kit.errors import (
+    AccessError,
+    CorruptError,
+    Ext4kitError,
+    RequestError,
+    UnsupportedError,
+)
 from ext4kit.evidence.beside import find_beside
 from ext4kit.evidence.evidence import Evidence
+from ext4kit.evidence.partitions import disk_text
 from ext4kit.evidence.raw import RawFile, SplitFile, open_raw
 from ext4kit.evidence.signatures import first_sector_kind
 from ext4kit.evidence.source import Source, Window, peek
@@ -17,43 +24,82 @@ from ext4kit.problems import Problems, Severity
 if TYPE_CHECKING:
     from ext4kit.parsers.qcow2 import Qcow2Header
 
+RAW = "raw"
+FORMATS = (RAW, "ewf", "ewf2", "qcow2", "vmdk", "vhd", "vhdx", "gzip", "xz", "bzip2")
 _FOOTER = 512  # of a VHD
 _VHD_FIXED = 2
 _DEPTH = 32  # of chains of backing files
 
 
-def open_source(path: Path) -> Evidence:
+def open_source(path: Path, form: str | None = None) -> Evidence:
     """The bytes of a device, or of the disk in a file of any supported container format.
+
+    A file that begins like a container, but is a disk without it, has two readings: the disk in
+    the container, with the file itself as `other`. Where the container cannot be opened, the file
+    is the disk.
+
+    Args:
+        path: the file.
+        form: one of `FORMATS`, to read it as nothing else.
 
     Raises:
         AccessError: the file cannot be opened or read, or a part of it is missing.
+        RequestError: a device or a split image is to be read as a container.
         UnsupportedError: the image uses an unsupported feature of its format, or needs an extra.
     """
-    return _open(path, ())
+    return _open(path, (), form)
 
 
-def _open(path: Path, above: tuple[Path, ...]) -> Evidence:
+def _open(path: Path, above: tuple[Path, ...], form: str | None = None) -> Evidence:
     raw = open_raw(path)
-    if isinstance(raw, SplitFile):
-        return Evidence(raw, raw.paths, "split raw", problems=raw.problems)
-    if not raw.is_regular:
-        return Evidence(raw, raw.paths, "device", problems=raw.problems)
-    kind = first_sector_kind(raw)
+    if isinstance(raw, SplitFile) or not raw.is_regular:
+        name = "split raw" if isinstance(raw, SplitFile) else "device"
+        if form not in (None, RAW):
+            raw.close()
+            raise RequestError(f"{path}: is read as {name}, not as {form}; omit --format")
+        return Evidence(raw, raw.paths, name, problems=raw.problems)
+    kind = form or first_sector_kind(raw)
+    if kind not in FORMATS and _is_fixed_vhd(raw):
+        kind = "vhd"
+    if kind not in FORMATS or kind == RAW:
+        return Evidence(raw, raw.paths, RAW, problems=raw.problems)
+    disk = "" if form else disk_text(raw)
+    disguise = f"begins like {kind} and is also a disk, with {disk}" if disk else ""
+    try:
+        found = _container(path, raw, kind, above)
+    except Ext4kitError as error:
+        if not disk:
+            raise
+        found, why = _as_raw(path), str(error).removeprefix(f"{path}: ")
+        found.disguise = disguise
+        text = f"{found.disguise}; it is read as raw, because as {kind} it cannot be: {why}"
+        found.problems.add(path.name, text, Severity.WARNING)
+        return found
+    if disk:
+        found.other = _as_raw(path)
+        found.disguise = found.other.disguise = disguise
+    return found
+
+
+def _as_raw(path: Path) -> Evidence:
+    file = RawFile(path)
+    return Evidence(file, file.paths, RAW, problems=file.problems)
+
+
+def _container(path: Path, raw: RawFile, kind: str, above: tuple[Path, ...]) -> Evidence:
+    """The disk in a container of a kind; `raw` is used, or closed."""
     if kind == "qcow2":
         return _qcow2(path, raw, above)
-    if kind == "vhd":
-        return _vhd(path, raw, above)
-    opener = _opener(path, kind)
-    if opener is not None:
-        raw.close()
-        return opener()
-    if _is_fixed_vhd(raw):
+    if kind == "vhd" and _is_fixed_vhd(raw):
         disk = Window(raw, 0, raw.size - _FOOTER, owns=True)
         return Evidence(disk, raw.paths, "vhd", problems=raw.problems)
-    return Evidence(raw, raw.paths, "raw", problems=raw.problems)
+    if kind == "vhd":
+        return _vhd(path, raw, above)
+    raw.close()
+    return _opener(path, kind)()
 
 
-def _opener(path: Path, kind: str) -> Callable[[], Evidence] | None:
+def _opener(path: Path, kind: str) -> Callable[[], Evidence]:
     """The function that opens a container of this kind; its module is imported on demand."""
     if kind == "ewf":
         from ext4kit.evidence.containers.ewf import open_ewf
@@ -64,11 +110,9 @@ def _opener(path: Path, kind: str) -> Callable[[], Evidence] | None:
 
         by_kind = {"ewf2": libyal.open_ex01, "vmdk": libyal.open_vmdk, "vhdx": libyal.open_vhdx}
         return lambda: by_kind[kind](path)
-    if kind in ("gzip", "xz", "bzip2"):
-        from ext4kit.evidence.containers.packed import open_packed
+    from ext4kit.evidence.containers.packed import open_packed
 
-        return lambda: open_packed(path, kind)
-    return None
+    return lambda: open_packed(path, kind)
 
 
 def _is_fixed_vhd(raw: Source) -> bool:
@@ -131,6 +175,11 @@ def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems)
     if found.resolve() in chain or len(chain) > _DEPTH:
         raise AccessError(f"{path}: its chain of images in each other does not end")
     below = _open(found, chain)
+    if below.other is not None:  # a backing file is what its owner made it from, most often a disk
+        text = f"{below.disguise}; it is read as {RAW}"
+        problems.add(found.name, text, Severity.WARNING)
+        below.source.close()
+        below = below.other
     for problem in below.problems:
         problems.add(problem.where, problem.what, problem.severity)
     return below

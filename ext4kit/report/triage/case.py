@@ -27,6 +27,7 @@ from ext4kit.triage import (
     StoryStep,
     Triage,
 )
+from ext4kit.triage.suspicions.search import IMAGE
 from ext4kit.triage.victims import ZeroLengthFile
 from ext4kit.units import NANOSECONDS
 from ext4kit.verify import CODES
@@ -268,6 +269,8 @@ def check_rows(case: TriageReport) -> list[tuple[str, Severity, int, str]]:
 
 def sighting_path(one: Sighting) -> str:
     """Path of the sighting, or a text for an unknown path."""
+    if IMAGE in one.seen:
+        return "(the image)"
     if one.path is None:
         return "(path unknown)" if one.inode is None else f"(path unknown, inode {one.inode})"
     return shown(one.path) or "/"
@@ -275,7 +278,7 @@ def sighting_path(one: Sighting) -> str:
 
 def sighting_text(one: Sighting) -> str:
     """The evidence for the sighting, the grade of the file, and further details."""
-    seen = ", ".join(SEEN.get(how, how) for how in one.seen if how != EventKind.HINT)
+    seen = ", ".join(SEEN.get(how, how) for how in one.seen if how not in (EventKind.HINT, IMAGE))
     parts = [seen + (f" ({one.grade})" if one.grade else "")] if seen else []
     if "there" in one.seen and one.mode is not None and stat.S_ISREG(one.mode):
         parts.append(mode_text(one.mode))

@@ -281,6 +281,11 @@ RULES: tuple[Rule, ...] = (
         live=True, events=(EventKind.FLAGS,), needs=_traits(Trait.REGULAR, Trait.LOCKED),
     ),
     Rule(
+        "disguise", _STRONG, "Disks that begin like something else",
+        "first bytes of another format hide what is behind them from most tools; making a file "
+        "system wipes those of the last one, so it takes intent or a hex editor",
+    ),
+    Rule(
         "edited-outside", _STRONG, "Inodes changed without the journal",
         "the disk differs from the newest copy in a complete journal: other software than the "
         "kernel wrote to it (debugfs, a hex editor, a repair)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -33,6 +33,7 @@ LOCKS = int(InodeFlags.IMMUTABLE | InodeFlags.APPEND)
 _MOUNT_POINTS = frozenset(
     (b"/home /var /usr /opt /srv /boot /root /tmp /var/log /var/www /var/tmp /var/lib").split()
 )
+IMAGE = "image"  # in `Sighting.seen`: of the image, not of a file
 _BY_HINT = {hint: rule for rule in RULES for hint in rule.hints}
 
 
@@ -43,7 +44,8 @@ class Sighting:
     Attributes:
         path: None when it is unknown.
         when: time of the newest event, of the deletion, or ctime, ns.
-        seen: evidence for the file: "there", "deleted", kinds of events; in order.
+        seen: evidence for the file: "there", "deleted", kinds of events; in order. IMAGE for what
+            is of no file.
         size, mode: None when unknown.
         grade: grade of a deleted file.
         note: further details, plain text.
@@ -104,15 +106,28 @@ class _SightingIndex:
 
 
 def find_indicators(
-    fs: FileSystem, deleted: DeletedFiles, timeline: Timeline, most: int
+    fs: FileSystem,
+    deleted: DeletedFiles,
+    timeline: Timeline,
+    most: int,
+    disguises: Sequence[str] = (),
 ) -> tuple[Indicator, ...]:
-    """All rules that matched, strong rules first, each with at most `most` sightings."""
+    """All rules that matched, strong rules first, each with at most `most` sightings.
+
+    Args:
+        fs: the file system; like the next two, what is searched.
+        deleted: its deleted files.
+        timeline: its events.
+        most: sightings of a rule.
+        disguises: what of the image can be read in two ways.
+    """
     prefix = fs.superblock.last_mounted.rstrip(b"/")
     search = _RuleMatcher(fs, prefix if prefix in _MOUNT_POINTS else b"")
     search.events(timeline)
     search.live()
     search.deleted(deleted)
     search.hints(timeline)
+    search.image(disguises)
     found = []
     for rule in RULES:
         lives = search.book.kept.get(rule.code, {})
@@ -305,6 +320,14 @@ class _RuleMatcher:
                     self.prefix + event.path, event.inode, event.generation, event.time,
                     [str(event.kind)], size, mode, event=event, made=made,
                 ))  # fmt: skip
+
+    def image(self, disguises: Sequence[str]) -> None:
+        """What of the image can be read in two ways; all in one sighting."""
+        rule = next(rule for rule in RULES if rule.code == "disguise")
+        if disguises:
+            self.book.add(
+                rule, Sighting(None, None, None, None, [IMAGE], note="; ".join(disguises))
+            )
 
     def hints(self, timeline: Timeline) -> None:
         """Match the hints, except those that every unpacked file gives."""
