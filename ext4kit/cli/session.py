@@ -15,7 +15,7 @@ from ext4kit.cli.exits import INCOMPLETE, IncompleteError
 from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.outputs import check_apart, check_places
 from ext4kit.cli.progress import progress
-from ext4kit.cli.values import moment
+from ext4kit.cli.values import byte_count, moment
 from ext4kit.errors import (
     AccessError,
     CorruptError,
@@ -75,6 +75,7 @@ class CommonOptions:
     form: str | None = None
     kdf_limit: float = _LIMITS.key_seconds
     kdf_memory: int = _LIMITS.key_memory >> 20  # MiB
+    unpack_limit: int | None = None
     opened: Image | None = None  # if it is open already; it stays open
 
     @property
@@ -171,6 +172,8 @@ _KEYS = (
     click.option("--kdf-memory", type=click.IntRange(0), metavar="MIB",
                  default=_LIMITS.key_memory >> 20, show_default=True,
                  help="Memory for deriving a key."),
+    click.option("--unpack-limit", callback=byte_count, metavar="SIZE",
+                 help="Space for a decompressed image (20G); by default half of what is free."),
 )  # fmt: skip
 _JSON = (click.option("--json", is_flag=True, help="Write JSON lines to standard output."),)
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress.")
@@ -346,8 +349,14 @@ def image_of(options: CommonOptions) -> AbstractContextManager[Image]:
 
 def _image(options: CommonOptions) -> Image:
     use_one_arena()
-    limits = OpenLimits(options.kdf_limit, options.kdf_memory << 20)
+    ask = _asked if sys.stdin.isatty() and sys.stderr.isatty() else None
+    limits = OpenLimits(options.kdf_limit, options.kdf_memory << 20, options.unpack_limit, ask)
     return open_image(options.image, _passphrases(options), limits, options.form, options.offset)
+
+
+def _asked(facts: str) -> bool:
+    """Ask on the terminal whether to go on."""
+    return click.confirm(f"{facts}; go on?", err=True)
 
 
 def chosen_volume(image: Image, options: CommonOptions) -> ImageVolume:

@@ -81,6 +81,14 @@ def size_limits(context: click.Context, option: click.Parameter, value: str | No
     return limits
 
 
+def byte_count(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    """Callback of an option for a size: `20G`."""
+    try:
+        return _size(value or "")
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a size such as 20G", context, option) from error
+
+
 def _size(text: str) -> int | None:
     if not text:
         return None

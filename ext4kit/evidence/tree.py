@@ -81,7 +81,7 @@ def open_evidence(
         RequestError: the image ends before `offset`.
         UnsupportedError: the image uses an unsupported feature or needs an extra.
     """
-    evidence = open_source(Path(path), form)
+    evidence = open_source(Path(path), form, limits)
     source = evidence.source
     try:
         if isinstance(source, SplitFile):

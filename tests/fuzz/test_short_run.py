@@ -30,6 +30,7 @@ SHARED = {
 }
 ELSEWHERE = {  # of containers; added to a share of all
     *("--password-file", "--key-file", "--kdf-limit", "--kdf-memory", "--format", "--json"),
+    "--unpack-limit",
 }
 SEEDS = 36
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from ext4kit.errors import (
 )
 from ext4kit.evidence.beside import find_beside
 from ext4kit.evidence.evidence import Evidence
+from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.partitions import disk_text
 from ext4kit.evidence.raw import RawFile, SplitFile, open_raw
 from ext4kit.evidence.signatures import first_sector_kind
@@ -31,7 +33,15 @@ _VHD_FIXED = 2
 _DEPTH = 32  # of chains of backing files
 
 
-def open_source(path: Path, form: str | None = None) -> Evidence:
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """What opening may cost, and the chain of images that led to this one."""
+
+    limits: OpenLimits
+    above: tuple[Path, ...] = ()
+
+
+def open_source(path: Path, form: str | None = None, limits: OpenLimits | None = None) -> Evidence:
     """The bytes of a device, or of the disk in a file of any supported container format.
 
     A file that begins like a container, but is a disk without it, has two readings: the disk in
@@ -41,16 +51,17 @@ def open_source(path: Path, form: str | None = None) -> Evidence:
     Args:
         path: the file.
         form: one of `FORMATS`, to read it as nothing else.
+        limits: of what opening may cost; the usual ones without it.
 
     Raises:
         AccessError: the file cannot be opened or read, or a part of it is missing.
         RequestError: a device or a split image is to be read as a container.
         UnsupportedError: the image uses an unsupported feature of its format, or needs an extra.
     """
-    return _open(path, (), form)
+    return _open(path, _Opening(limits or OpenLimits()), form)
 
 
-def _open(path: Path, above: tuple[Path, ...], form: str | None = None) -> Evidence:
+def _open(path: Path, opening: _Opening, form: str | None = None) -> Evidence:
     raw = open_raw(path)
     if isinstance(raw, SplitFile) or not raw.is_regular:
         name = "split raw" if isinstance(raw, SplitFile) else "device"
@@ -66,7 +77,7 @@ def _open(path: Path, above: tuple[Path, ...], form: str | None = None) -> Evide
     disk = "" if form else disk_text(raw)
     disguise = f"begins like {kind} and is also a disk, with {disk}" if disk else ""
     try:
-        found = _container(path, raw, kind, above)
+        found = _container(path, raw, kind, opening)
     except Ext4kitError as error:
         if not disk:
             raise
@@ -86,20 +97,20 @@ def _as_raw(path: Path) -> Evidence:
     return Evidence(file, file.paths, RAW, problems=file.problems)
 
 
-def _container(path: Path, raw: RawFile, kind: str, above: tuple[Path, ...]) -> Evidence:
+def _container(path: Path, raw: RawFile, kind: str, opening: _Opening) -> Evidence:
     """The disk in a container of a kind; `raw` is used, or closed."""
     if kind == "qcow2":
-        return _qcow2(path, raw, above)
+        return _qcow2(path, raw, opening)
     if kind == "vhd" and _is_fixed_vhd(raw):
         disk = Window(raw, 0, raw.size - _FOOTER, owns=True)
         return Evidence(disk, raw.paths, "vhd", problems=raw.problems)
     if kind == "vhd":
-        return _vhd(path, raw, above)
+        return _vhd(path, raw, opening)
     raw.close()
-    return _opener(path, kind)()
+    return _opener(path, kind, opening.limits)()
 
 
-def _opener(path: Path, kind: str) -> Callable[[], Evidence]:
+def _opener(path: Path, kind: str, limits: OpenLimits) -> Callable[[], Evidence]:
     """The function that opens a container of this kind; its module is imported on demand."""
     if kind == "ewf":
         from ext4kit.evidence.containers.ewf import open_ewf
@@ -112,7 +123,7 @@ def _opener(path: Path, kind: str) -> Callable[[], Evidence]:
         return lambda: by_kind[kind](path)
     from ext4kit.evidence.containers.packed import open_packed
 
-    return lambda: open_packed(path, kind)
+    return lambda: open_packed(path, kind, limits)
 
 
 def _is_fixed_vhd(raw: Source) -> bool:
@@ -124,7 +135,7 @@ def _is_fixed_vhd(raw: Source) -> bool:
     return ~rest & 0xFFFFFFFF == int.from_bytes(footer[64:68], "big")
 
 
-def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Evidence:
+def _qcow2(path: Path, raw: RawFile, opening: _Opening) -> Evidence:
     """A QCOW2 image and its chain of backing files."""
     from ext4kit.evidence.containers.qcow2 import Qcow2
 
@@ -133,7 +144,7 @@ def _qcow2(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Evidence:
         header, name = _qcow2_header(path, raw)
         below = None
         if name:
-            below = _below(path, find_beside(path, name, "backing file"), above, problems)
+            below = _below(path, find_beside(path, name, "backing file"), opening, problems)
     except Ext4kitError:
         raw.close()
         raise
@@ -169,12 +180,12 @@ def _qcow2_header(path: Path, raw: RawFile) -> tuple[Qcow2Header, str]:
         raise UnsupportedError(f"{path}: {error}") from error
 
 
-def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems) -> Evidence:
+def _below(path: Path, found: Path, opening: _Opening, problems: Problems) -> Evidence:
     """The next image of a chain; its problems become those of the first."""
-    chain = (*above, path.resolve())
+    chain = (*opening.above, path.resolve())
     if found.resolve() in chain or len(chain) > _DEPTH:
         raise AccessError(f"{path}: its chain of images in each other does not end")
-    below = _open(found, chain)
+    below = _open(found, _Opening(opening.limits, chain))
     if below.other is not None:  # a backing file is what its owner made it from, most often a disk
         text = f"{below.disguise}; it is read as {RAW}"
         problems.add(found.name, text, Severity.WARNING)
@@ -185,7 +196,7 @@ def _below(path: Path, found: Path, above: tuple[Path, ...], problems: Problems)
     return below
 
 
-def _vhd(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Evidence:
+def _vhd(path: Path, raw: RawFile, opening: _Opening) -> Evidence:
     """A dynamic or differencing VHD and its parent."""
     from ext4kit.evidence.containers import vhd
 
@@ -197,7 +208,7 @@ def _vhd(path: Path, raw: RawFile, above: tuple[Path, ...]) -> Evidence:
             problems.add(path.name, "the checksum of its header is wrong", Severity.WARNING)
         if names := vhd.parent_names(raw, footer, header):
             found = _parent(path, names, header.parent)
-            below = _below(path, found, above, problems)
+            below = _below(path, found, opening, problems)
         source = vhd.Vhd(raw, footer, header, below.source if below else None, problems)
     except Ext4kitError as error:
         for opened in (raw, below.source if below else None):

@@ -3,35 +3,111 @@
 Neither gzip nor a plain xz file can be read from the middle without decompressing all before it.
 Both must be read to the end to check them and to get their size. Therefore opening decompresses
 the whole file. Runs of zeros become holes, and later reads are those of a raw image. The file
-ceases to exist with the process.
+ceases to exist with the process. A few kilobytes can become more than any disk holds, so the space
+has a limit.
 """
 
 from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
+import shutil
 import tempfile
 import zlib
 from collections.abc import Callable
-from io import BufferedIOBase
 from pathlib import Path
 from typing import IO
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.evidence import Evidence
+from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.raw import RawFile, bytes_on_disk
 from ext4kit.problems import Problems, Severity
 
 _AT_ONCE = 1 << 20
 _HOLE = 64 << 10
+_XZ_MEMORY = 256 << 20  # bytes for a dictionary; `xz -9` needs 65 MiB
 _DAMAGE = (EOFError, lzma.LZMAError, zlib.error, ValueError)
-Opener = Callable[[Path], BufferedIOBase]
-_OPENERS: dict[str, Opener] = {"gzip": gzip.GzipFile, "xz": lzma.LZMAFile, "bzip2": bz2.BZ2File}
 
 
-def open_packed(path: Path, kind: str) -> Evidence:
+class _XzFile(io.BufferedIOBase):
+    """The bytes in an xz file. Python's own reader has no limit of memory.
+
+    Args:
+        path: the file; its streams follow each other, with zeros between them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._decoder = self._fresh()
+
+    @staticmethod
+    def _fresh() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY)
+
+    def read1(self, size: int = -1) -> bytes:
+        """Up to `size` bytes; none at the end."""
+        while True:
+            more = b""
+            if self._decoder.eof:
+                more = (self._decoder.unused_data or self._file.read(_AT_ONCE)).lstrip(b"\0")
+                if not more and not self._file.peek(1):
+                    return b""
+                self._decoder = self._fresh()
+            elif self._decoder.needs_input and not (more := self._file.read(_AT_ONCE)):
+                raise EOFError("it ends within a stream")
+            if piece := self._decoder.decompress(more, size):
+                return piece
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+Opener = Callable[[Path], io.BufferedIOBase]
+_OPENERS: dict[str, Opener] = {"gzip": gzip.GzipFile, "xz": _XzFile, "bzip2": bz2.BZ2File}
+
+
+class _Room:
+    """The space that a decompressed image may take.
+
+    Args:
+        path: the compressed file.
+        limits: of the space.
+    """
+
+    def __init__(self, path: Path, limits: OpenLimits) -> None:
+        self._path, self._limits = path, limits
+        self._folder = tempfile.gettempdir()
+        free = shutil.disk_usage(self._folder).free
+        self._most = free // 2 if limits.unpacked is None else limits.unpacked
+        self._taken = 0
+
+    def take(self, count: int, size: int) -> None:
+        """Count bytes that are about to be written; `size` bytes are decompressed by then.
+
+        Raises:
+            AccessError: there are more than may be.
+        """
+        self._taken += count
+        if self._taken <= self._most:
+            return
+        ratio = size / max(self._path.stat().st_size, 1)
+        facts = f"its image takes more than {self._most:,} bytes in {self._folder}"
+        facts += f" ({ratio:,.0f} times as much as the file so far)"
+        if self._limits.unpacked is None:
+            facts += ", half of what was free"
+            if self._limits.ask is not None and self._limits.ask(f"{self._path}: {facts}"):
+                self._most = shutil.disk_usage(self._folder).free + self._taken
+                return
+        raise AccessError(f"{self._path}: {facts}: --unpack-limit SIZE allows more")
+
+
+def open_packed(path: Path, kind: str, limits: OpenLimits) -> Evidence:
     """The image in a gzip, xz or bzip2 file, decompressed into the directory of temporary files.
 
     Data before damage is kept, and the damage becomes a problem.
@@ -41,7 +117,7 @@ def open_packed(path: Path, kind: str) -> Evidence:
     """
     problems = Problems()
     with tempfile.TemporaryFile(buffering=0, prefix="ext4kit-") as target:
-        size, damage = _unpack(path, _OPENERS[kind], target)
+        size, damage = _unpack(path, _OPENERS[kind], target, _Room(path, limits))
         if damage:
             text = f"its {kind} data is damaged behind them ({damage}): the rest is missing"
             problems.add(f"image, the first {size:,} bytes", text)
@@ -49,20 +125,21 @@ def open_packed(path: Path, kind: str) -> Evidence:
             raise AccessError(f"{path}: nothing in it can be unpacked: {damage or 'it is empty'}")
         held = bytes_on_disk(os.fstat(target.fileno()))
         source = RawFile(path, os.dup(target.fileno()))
-    folder = tempfile.gettempdir()
-    text = f"unpacked to a temporary file in {folder} ({held:,} bytes); once for each command"
+    ratio = size / max(path.stat().st_size, 1)
+    text = f"unpacked to a temporary file in {tempfile.gettempdir()} ({held:,} bytes, {ratio:,.1f}"
+    text += " times the file with its zeros); once for each command"
     problems.add(f"{path.name}", text, Severity.NOTE)
     return Evidence(source, (path,), kind, problems=problems)
 
 
-def _unpack(path: Path, opener: Opener, target: IO[bytes]) -> tuple[int, str]:
+def _unpack(path: Path, opener: Opener, target: IO[bytes], room: _Room) -> tuple[int, str]:
     """Decompress up to the end or the first damage.
 
     Returns:
         (number of decompressed bytes, reason of the stop or "" at the end).
 
     Raises:
-        AccessError: reading or writing failed.
+        AccessError: reading or writing failed, or there is not enough space.
     """
     size = 0
     try:
@@ -70,14 +147,14 @@ def _unpack(path: Path, opener: Opener, target: IO[bytes]) -> tuple[int, str]:
             while piece := _next(packed):
                 if isinstance(piece, str):
                     return _ended(target, size), piece
-                _put(target, size, piece)
+                _put(target, size, piece, room)
                 size += len(piece)
     except OSError as error:
         raise AccessError(f"{path}: cannot be unpacked: {error.strerror or error}") from error
     return _ended(target, size), ""
 
 
-def _next(packed: BufferedIOBase) -> bytes | str:
+def _next(packed: io.BufferedIOBase) -> bytes | str:
     """The next chunk; b"" at the end, a text that describes damage."""
     try:
         return bytes(packed.read1(_AT_ONCE))
@@ -85,11 +162,12 @@ def _next(packed: BufferedIOBase) -> bytes | str:
         return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _put(target: IO[bytes], offset: int, piece: bytes) -> None:
+def _put(target: IO[bytes], offset: int, piece: bytes, room: _Room) -> None:
     """Write the parts of a chunk that are not zeros."""
     for start in range(0, len(piece), _HOLE):
         part = piece[start : start + _HOLE]
         if part.count(0) != len(part):
+            room.take(len(part), offset + start)
             target.seek(offset + start)
             target.write(part)
 
