@@ -19,7 +19,7 @@ CONSTRAINTS ?=
 PYTHONS ?=
 
 .PHONY: help constraints demo check lint test test-all test-bare test-docker test-next test-pythons fuzz-kernel truth nist fuzz
-.PHONY: fuzz-coverage fuzz-cut-images fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
+.PHONY: fuzz-containers fuzz-coverage fuzz-cut-images fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
 .PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan bench-tasks screenshots man
 .PHONY: reference docs clean
 
@@ -43,6 +43,7 @@ help:
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
 	@echo "make fuzz-bad-sectors SECONDS=s SEED=n   disks with bad sectors, judged"
 	@echo "make fuzz IMAGES=n SECONDS=s SEED=n EACH=n FOUND=folder   damaged images through all commands"
+	@echo "make fuzz-containers IMAGES=n SEED=n   damaged containers and volume managers; needs their tools"
 	@echo "make fuzz-cut-images IMAGES=n SEED=n   images as power cuts leave them through all commands"
 	@echo "make fuzz-coverage SECONDS=s FOUND=folder   the same, guided by coverage (installs atheris)"
 	@echo "make fuzz-options SETS=n SEED=n   file systems of random features, read and judged"
@@ -127,6 +128,10 @@ fuzz-bad-sectors: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --count $(IMAGES) --seconds $(SECONDS) --seed $(or $(SEED),0) \
 		--each $(EACH) --found $(FOUND)
+
+fuzz-containers: $(STAMP)
+	$(BIN)/python -m tests.fuzz --containers --count $(IMAGES) --seconds $(SECONDS) \
+		--seed $(or $(SEED),0) --found $(FOUND)
 
 fuzz-cut-images: $(STAMP)
 	$(BIN)/python -m tests.fuzz --powercut --lines --count $(IMAGES) --seconds $(SECONDS) \

@@ -2,6 +2,7 @@
 
     python -m tests.fuzz --count 1000 --seconds 600 --found FOLDER
     python -m tests.fuzz --powercut --count 200
+    python -m tests.fuzz --containers --count 30000 [--base qcow2]
 
 As many children as there are processors do the work. A child is replaced when it dies, hangs or
 has done its share; the parent only counts. What is found is written to FOLDER as JSON: the base,
@@ -29,10 +30,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import ext4kit
-from tests.fuzz.commands import INTERRUPTED_FROM, Cost, failures, heed_interrupts
+from tests.fuzz.commands import INTERRUPTED_FROM, Cost, Failure, failures, heed_interrupts
+from tests.fuzz.containers import ContainerCommands, Containers
 from tests.fuzz.forms import commands, every_line
 from tests.fuzz.inputs import CUTS_EACH, KERNEL, Damaged, Inputs, PowerCuts, bases
 
@@ -41,6 +43,13 @@ SILENCE = 300  # seconds without a word from a child: it hangs
 SHARE = 20 * CUTS_EACH  # images of a child, so that its memory says something
 SHOWN = 5  # of the costliest commands
 DONE = "it is done"
+
+
+class Commands(Protocol):
+    """Which commands an image gets."""
+
+    def of(self, chance: random.Random) -> list[list[str]]:
+        """The commands for one image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,7 @@ class Tally:
         )
 
 
-def work(inputs: Inputs, seeds: range, choice: Choice, channel: Connection, folder: Path) -> None:
+def work(inputs: Inputs, seeds: range, choice: Commands, channel: Connection, folder: Path) -> None:
     """A child: one image after the other; sends the seed, what was found, and what it cost."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     for seed in seeds:
@@ -134,7 +143,7 @@ def memory_folder() -> str | None:
 
 
 def one_image(
-    inputs: Inputs, seed: int, folder: Path, choice: Choice, costs: list[Cost]
+    inputs: Inputs, seed: int, folder: Path, choice: Commands, costs: list[Cost]
 ) -> Iterator[dict[str, Any]]:
     """Run commands on the image of a seed; gives what was found, and notes what they cost."""
     chance = random.Random(seed)
@@ -142,6 +151,7 @@ def one_image(
         words = choice.of(chance)
         found = [*failures(one.image, words, folder, costs)]
         found += heed_interrupts(one.image, costs, folder, chance)
+        found += [Failure((), what) for what in [one.watched()] if what]
         where = [[patch.offset, patch.data.hex()] for patch in one.patches]
         for failure in found:
             kept = {} if one.patches else {"image": str(_kept(one.image))}
@@ -180,7 +190,7 @@ class _Child:
 
 
 def run(
-    inputs: Inputs, seeds: range, choice: Choice, seconds: float, tally: Tally, children: int,
+    inputs: Inputs, seeds: range, choice: Commands, seconds: float, tally: Tally, children: int,
     folder: Path,
 ) -> None:  # fmt: skip
     """An image for each seed, until all are done or the time is over; `folder` has the images."""
@@ -208,7 +218,7 @@ def run(
             child.end()
 
 
-def _started(inputs: Inputs, seeds: range, choice: Choice, folder: Path) -> _Child:
+def _started(inputs: Inputs, seeds: range, choice: Commands, folder: Path) -> _Child:
     ours, theirs = multiprocessing.Pipe(duplex=False)
     own = Path(tempfile.mkdtemp(dir=folder))
     fork = multiprocessing.get_context("fork")  # shares what is loaded
@@ -260,6 +270,7 @@ def main() -> None:
     parser.add_argument(
         "--base", action="append", default=[], help="only these; `cases`: e2fsprogs' own as well"
     )
+    parser.add_argument("--containers", action="store_true", help="damaged containers")
     parser.add_argument("--powercut", action="store_true", help="images as power cuts leave them")
     parser.add_argument("--children", type=int, default=os.cpu_count() or 1, help="at once")
     parser.add_argument("--found", type=Path, default=Path("fuzz-found"), help="folder")
@@ -268,10 +279,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes its images from the memory
     with tempfile.TemporaryDirectory(prefix="ext4kit-fuzz-", dir=memory_folder()) as name:
         start, tally = time.monotonic(), Tally(options.found)
-        paths = [] if options.powercut else bases(Path(name), options.base)
+        others = options.powercut or options.containers
+        paths = [] if others else bases(Path(name), options.base)
         inputs: Inputs = PowerCuts() if options.powercut else Damaged(paths)
         seeds = range(options.seed, options.seed + options.count)
-        choice = Choice(options.each, tuple(options.only), options.lines)
+        choice: Commands = Choice(options.each, tuple(options.only), options.lines)
+        if options.containers:
+            inputs = Containers(Path(name), options.base)
+            choice = ContainerCommands(inputs.key)
         left = options.seconds - (time.monotonic() - start)
         run(inputs, seeds, choice, left, tally, options.children, Path(name))
         _keep_bases(paths, tally)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,10 +31,15 @@ OPERATIONS = 100  # in a history
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One image, and the bytes in it that differ from its base."""
+    """One image, and the bytes in it that differ from its base.
+
+    Attributes:
+        watched: what was done that may not be, asked after the commands; "" for nothing.
+    """
 
     image: Path
     patches: list[Patch]
+    watched: Callable[[], str] = str
 
 
 class Inputs(Protocol):

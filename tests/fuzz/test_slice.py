@@ -12,6 +12,7 @@ from tests.environment.sharing import built_once
 from tests.evidence.failing_disk import missing as missing_for_disks
 from tests.fuzz import images
 from tests.fuzz.__main__ import Choice, one_image
+from tests.fuzz.containers import ContainerCommands, Containers
 from tests.fuzz.inputs import Damaged, PowerCuts, bases
 
 pytestmark = pytest.mark.skipif(bool(images.missing()), reason=images.missing())
@@ -36,6 +37,19 @@ def test_damaged_images_break_no_command(
     first = request.config.option.seed * SPREAD
     for seed in range(first + part, first + count, PARTS):
         found = list(one_image(_damaged(), seed, tmp_path, Choice(), []))
+        assert not found, (found[0]["base"], seed, found[0]["arguments"], found[0]["what"])
+
+
+def test_damaged_containers_break_no_command(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """`python -m tests.fuzz --containers --seed N --count 1` makes such a one again."""
+    inputs = Containers(tmp_path, [])
+    count = (1 if request.config.option.quick else 3) * inputs.kinds
+    first = request.config.option.seed * SPREAD
+    (folder := tmp_path / "work").mkdir()
+    for seed in range(first, first + count):
+        found = list(one_image(inputs, seed, folder, ContainerCommands(inputs.key), []))
         assert not found, (found[0]["base"], seed, found[0]["arguments"], found[0]["what"])
 
 
