@@ -78,9 +78,11 @@ def _show_version(ctx: click.Context, parameter: click.Parameter, value: bool) -
         return
     click.echo(f"ext4kit, version {__version__}")
     if ctx.meta[_VERBOSE]:
+        from ext4kit.evidence.confinement import confinement_text
         from ext4kit.versions import version_lines
 
         click.echo("\n".join(version_lines()))
+        click.echo(f"libraries in C are confined by: {confinement_text()}")
     ctx.exit()
 
 

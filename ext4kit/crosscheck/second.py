@@ -10,15 +10,13 @@ too, after which no question is sent.
 from __future__ import annotations
 
 import time
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
 
 from ext4kit.crosscheck.answers import COLUMNS, ContentDigest, Hello, Listing, Ranges
 from ext4kit.errors import Ext4kitError, RequestError
-from ext4kit.evidence.forked import can_fork, start_forked
+from ext4kit.evidence.forked import Forked, can_fork
 from ext4kit.evidence.source import Source
 
 _NO_TIME = "The Sleuth Kit reached its time limit"
@@ -49,14 +47,12 @@ class TskClient:
         RequestError: the system cannot fork a process.
     """
 
-    _pipe: Connection
-
     def __init__(self, source: Source, patience: float, limit: float) -> None:
         self._source = source
         self._patience = patience
         self._left = limit
         self._asked = 0.0
-        self._process: BaseProcess | None = None  # with `_pipe`
+        self._process: Forked | None = None
         try:
             self._send("hello")
             self.hello: Hello = self._answer()
@@ -94,30 +90,29 @@ class TskClient:
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
+            self._process.end()
         self._process = None
 
     def _send(self, *question: object) -> None:
         if self._left <= 0:
             raise NoTimeError(_NO_TIME)
-        if self._process is None:
-            self._start()
+        process = self._process = self._process or self._started()
         self._asked = time.monotonic()
         try:
-            self._pipe.send(question)
+            process.pipe.send(question)
         except ConnectionError as error:
             raise self._crashed() from error
 
     def _answer(self) -> Any:
+        process = self._process
+        assert process is not None
         try:
-            if not self._pipe.poll(max(min(self._patience, self._left), 0.0)):
+            if not process.pipe.poll(max(min(self._patience, self._left), 0.0)):
                 self.close()
                 if self._left < self._patience:
                     raise NoTimeError(_NO_TIME)
                 raise TooSlowError(f"The Sleuth Kit took longer than {self._patience:g} s")
-            good, value = self._pipe.recv()
+            good, value = process.pipe.recv()
         except (EOFError, ConnectionError) as error:
             raise self._crashed() from error
         finally:
@@ -130,10 +125,10 @@ class TskClient:
         self.close()
         return TooSlowError("The Sleuth Kit crashed")
 
-    def _start(self) -> None:
+    def _started(self) -> Forked:
         from ext4kit.crosscheck.worker import work
 
         if not can_fork():
             raise RequestError("The Sleuth Kit runs in a forked process, which Windows does not "
                                "support; run crosscheck on Linux or macOS")  # fmt: skip
-        self._process, self._pipe = start_forked(work, self._source)  # keeps the evidence open
+        return Forked(work, self._source)  # which has the evidence open

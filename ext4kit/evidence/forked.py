@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Callable
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import Connection, Pipe
 
 _INTERRUPT = frozenset({signal.SIGINT})
 
@@ -18,23 +16,48 @@ def can_fork() -> bool:
     return hasattr(os, "fork")
 
 
-def start_forked(work: Callable[..., None], *arguments: object) -> tuple[BaseProcess, Connection]:
-    """Start `work(pipe, *arguments)` in a forked process, which has all that is open here.
+class Forked:
+    """A process that runs `work(pipe, *arguments)`, with all that is open here.
 
-    The process hears no interrupts: who started it ends it.
+    It hears no interrupts: who started it ends it. It ends by itself when its pipe is closed.
 
-    Returns:
-        (the process, this side of the pipe).
+    Attributes:
+        pipe: this side of it. What comes from it is bytes of a process that may have been taken
+            over: it is not unpickled.
     """
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    process = context.Process(target=work, args=(theirs, *arguments), daemon=True)
-    signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
+
+    def __init__(self, work: Callable[..., None], *arguments: object) -> None:
+        self.pipe, theirs = Pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
+        try:
+            self._pid = os.fork()
+            if not self._pid:
+                _run(work, self.pipe, theirs, arguments)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
+        theirs.close()
+
+    def end(self) -> None:
+        """Kill it."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self.pipe.close()
+        self._pid = 0
+
+
+def _run(
+    work: Callable[..., None], ours: Connection, theirs: Connection, arguments: tuple[object, ...]
+) -> None:
+    """The child: work, and leave without a trace of what the parent had in hand."""
+    code = 1
     try:
-        process.start()
+        ours.close()
+        work(theirs, *arguments)
+        code = 0
+    except (EOFError, ConnectionError, MemoryError):
+        pass  # the parent is gone, or sees that this process is
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
-    theirs.close()
-    return process, ours
+        os._exit(code)

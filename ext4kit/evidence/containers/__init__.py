@@ -117,10 +117,9 @@ def _opener(path: Path, kind: str, limits: OpenLimits) -> Callable[[], Evidence]
 
         return lambda: open_ewf(path)
     if kind in ("ewf2", "vmdk", "vhdx"):
-        from ext4kit.evidence.containers import libyal
+        from ext4kit.evidence.containers.libyal import open_library_image
 
-        by_kind = {"ewf2": libyal.open_ex01, "vmdk": libyal.open_vmdk, "vhdx": libyal.open_vhdx}
-        return lambda: by_kind[kind](path)
+        return lambda: open_library_image(path, kind)
     from ext4kit.evidence.containers.packed import open_packed
 
     return lambda: open_packed(path, kind, limits)

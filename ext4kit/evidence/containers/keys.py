@@ -63,22 +63,20 @@ class Keys:
 
     def _apart(self, how: Derivation, phrase: bytes, length: int) -> bytes:
         """The key, from a process of its own where there are such."""
-        from ext4kit.evidence.forked import can_fork, start_forked
+        from ext4kit.evidence.forked import Forked, can_fork
 
         if not can_fork():
             return derive_key(how, phrase, length)
-        process, pipe = start_forked(_send_key, how, phrase, length)
+        process = Forked(_send_key, how, phrase, length)
         try:
-            if not pipe.poll(max(self._left, 0.0)):
+            if not process.pipe.poll(max(self._left, 0.0)):
                 raise self._too_long(how, "has not ended")
-            return pipe.recv_bytes(_MOST_KEY)
+            return process.pipe.recv_bytes(_MOST_KEY)
         except EOFError as error:
             text = f"{_words(how)} failed: {how.memory >> 10:,} MiB of memory were not to be had"
             raise AccessError(text) from error
         finally:
-            process.kill()
-            process.join()
-            pipe.close()
+            process.end()
 
     def _too_long(self, how: Derivation, text: str) -> AccessError:
         limit = self._limits.key_seconds

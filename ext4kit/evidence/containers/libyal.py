@@ -6,8 +6,9 @@ This module is imported, and imports a library, only when such a container is op
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ext4kit.errors import AccessError, UnsupportedError
 from ext4kit.evidence.beside import find_beside
@@ -20,11 +21,70 @@ if TYPE_CHECKING:
     import pyvmdk
 
 Result = TypeVar("Result")
-_PIECE = 64 << 10
-_AT_ONCE = 16 << 20
+Files = tuple[Path, ...]
+PIECE = 64 << 10
+AT_ONCE = 16 << 20
 _MOST_EXTENTS = 1 << 13  # 16 TiB in files of 2 GiB
 _ZERO = 7  # pyvmdk.extent_types.ZERO
 _DEPTH = 32  # of chains of differencing images
+
+
+class Disk(Protocol):
+    """A disk in a container that a library reads, here or in a process of its own.
+
+    Attributes:
+        size: its bytes.
+        sector_size: 0 if it is not known.
+        files: all files of the container, the one opened first.
+        facts, hashes: what the container stores, as `Evidence` has it.
+    """
+
+    size: int
+    sector_size: int
+    files: tuple[Path, ...]
+    facts: dict[str, str]
+    hashes: dict[str, str]
+
+    def fetch(self, offset: int, length: int) -> bytes:
+        """Exactly `length` bytes, at most `AT_ONCE`.
+
+        Raises:
+            AccessError: the library cannot read them.
+        """
+
+    def close(self) -> None:
+        """Close the library's handles."""
+
+
+@dataclass(slots=True)
+class LibraryDisk:
+    """A disk that a library reads in this process; its handle, and those of its parents."""
+
+    handles: list[Any]
+    size: int
+    files: tuple[Path, ...]
+    sector_size: int = 0
+    facts: dict[str, str] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    def fetch(self, offset: int, length: int) -> bytes:
+        """Exactly `length` bytes.
+
+        Raises:
+            AccessError: the library cannot read them.
+        """
+        try:
+            data: bytes = self.handles[0].read_buffer_at_offset(length, offset)
+        except OSError as error:
+            raise AccessError(_plain(error)) from error
+        if len(data) < length:
+            raise AccessError(f"the library gives {len(data):,} of {length:,} bytes")
+        return data
+
+    def close(self) -> None:
+        """Close the library's handles."""
+        for handle in self.handles:
+            handle.close()
 
 
 class LibrarySource(ChunkedSource):
@@ -32,27 +92,26 @@ class LibrarySource(ChunkedSource):
 
     Args:
         name: its name in messages.
-        handles: the library's handle, and those of its parents to be closed with it.
-        size: bytes of the disk.
+        disk: the disk; closed with this source.
         problems: collects unreadable ranges.
     """
 
-    def __init__(self, name: str, handles: list[Any], size: int, problems: Problems) -> None:
-        super().__init__(name, size, _PIECE, problems)
-        self.sector_size = int(getattr(handles[0], "bytes_per_sector", 0))
-        self._handles = handles
+    def __init__(self, name: str, disk: Disk, problems: Problems) -> None:
+        super().__init__(name, disk.size, PIECE, problems)
+        self.sector_size = disk.sector_size
+        self._disk: Disk | None = disk
         self._kept = ChunkCache()
 
     def close(self) -> None:
-        """Close the library's handles."""
-        for handle in self._handles:
-            handle.close()
-        self._handles = self._handles[:0]
+        """Close the disk."""
+        if self._disk is not None:
+            self._disk.close()
+        self._disk = None
 
     def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
         """The whole range at once; after a failure chunk by chunk, to find the lost bytes."""
         try:
-            if length <= _AT_ONCE:
+            if length <= AT_ONCE:
                 return memoryview(self._fetched(offset, length))
         except AccessError:
             pass
@@ -63,15 +122,30 @@ class LibrarySource(ChunkedSource):
         return self._kept.get(index, lambda _: memoryview(self._fetched(offset, wanted)))
 
     def _fetched(self, offset: int, length: int) -> bytes:
-        if not self._handles:
+        if self._disk is None:
             raise AccessError("it is closed")
-        try:
-            data: bytes = self._handles[0].read_buffer_at_offset(length, offset)
-        except OSError as error:
-            raise AccessError(_plain(error)) from error
-        if len(data) < length:
-            raise AccessError(f"the library gives {len(data):,} of {length:,} bytes")
-        return data
+        return self._disk.fetch(offset, length)
+
+
+def open_library_image(path: Path, kind: str) -> Evidence:
+    """An Ex01 ("ewf2"), VMDK or VHDX, read by its library in a confined process.
+
+    Raises:
+        AccessError: the library refuses the image, or a file of it is missing.
+        UnsupportedError: the library does not read a kind of extent.
+    """
+    from ext4kit.evidence.forked import can_fork
+
+    paths = find_segments(path) if kind == "ewf2" else (path,)
+    if can_fork():
+        from ext4kit.evidence.containers.confined import ConfinedDisk
+
+        disk: Disk = ConfinedDisk(paths, kind)
+    else:
+        disk = OPENERS[kind](paths)
+    problems = Problems()
+    source = LibrarySource(str(path), disk, problems)
+    return Evidence(source, disk.files, kind, disk.facts, disk.hashes, problems)
 
 
 def _plain(error: Exception) -> str:
@@ -94,61 +168,50 @@ def _opened(path: Path, action: Callable[..., Result], *arguments: object) -> Re
         raise AccessError(f"{path}: cannot be opened: {_plain(error)}") from error
 
 
-def open_ex01(path: Path) -> Evidence:
-    """An EWF 2 image (Ex01) in its segments.
-
-    Raises:
-        AccessError: the library refuses the image.
-    """
+def _open_ex01(paths: Files) -> LibraryDisk:
+    """An EWF 2 image (Ex01) in its segments."""
     import pyewf
 
-    paths = find_segments(path)
+    path = paths[0]
     handle = pyewf.handle()
     _opened(path, handle.open, [str(each) for each in paths])
-    problems = Problems()
-    size = int(_opened(path, handle.get_media_size))
+    disk = LibraryDisk([handle], int(_opened(path, handle.get_media_size)), paths)
     stored = _opened(path, handle.get_hash_values).items()
     case = _opened(path, handle.get_header_values).items()
-    hashes = {name.lower(): value for name, value in stored}
-    facts = {name.replace("_", " "): value for name, value in case}
-    source = LibrarySource(str(path), [handle], size, problems)
-    return Evidence(source, paths, "ewf2", facts, hashes, problems)
+    disk.hashes = {name.lower(): value for name, value in stored}
+    disk.facts = {name.replace("_", " "): value for name, value in case}
+    return disk
 
 
-def open_vhdx(path: Path) -> Evidence:
-    """A VHDX, with its parents if it is a differencing disk.
-
-    Raises:
-        AccessError: the library refuses the image, or a parent is missing.
-    """
+def _open_vhdx(paths: Files) -> LibraryDisk:
+    """A VHDX, with its parents if it is a differencing disk."""
     import pyvhdi
 
-    return _with_parents(path, "vhdx", pyvhdi.file, lambda _path, _handle: [])
+    return _with_parents(paths[0], pyvhdi.file, lambda _path, _handle: [])
 
 
-def open_vmdk(path: Path) -> Evidence:
-    """A VMDK: sparse in one file or split, flat, stream-optimised; with its parents.
-
-    Raises:
-        AccessError: the library refuses the image, or an extent or a parent is missing.
-        UnsupportedError: the library does not read a kind of extent.
-    """
+def _open_vmdk(paths: Files) -> LibraryDisk:
+    """A VMDK: sparse in one file or split, flat, stream-optimised; with its parents."""
     import pyvmdk
 
-    return _with_parents(path, "vmdk", pyvmdk.handle, _extents)
+    return _with_parents(paths[0], pyvmdk.handle, _extents)
+
+
+LIBRARIES = {"ewf2": "pyewf", "vhdx": "pyvhdi", "vmdk": "pyvmdk"}
+OPENERS: dict[str, Callable[[Files], LibraryDisk]] = {
+    "ewf2": _open_ex01,
+    "vhdx": _open_vhdx,
+    "vmdk": _open_vmdk,
+}
 
 
 def _with_parents(
-    path: Path,
-    kind: str,
-    make: Callable[[], Any],
-    prepare: Callable[[Path, Any], list[Path]],
-) -> Evidence:
+    path: Path, make: Callable[[], Any], prepare: Callable[[Path, Any], list[Path]]
+) -> LibraryDisk:
     """An image and, if it holds only differences, its chain of parents.
 
     Args:
         path: path of the image.
-        kind: name of its format.
         make: returns a new handle of the library.
         prepare: opens the additional files of a handle and returns their paths.
     """
@@ -170,11 +233,9 @@ def _with_parents(
         for handle in handles:
             handle.close()
         raise
-    problems = Problems()
     files = tuple(dict.fromkeys((*chain, *further)))
-    size = _opened(path, handles[0].get_media_size)
-    source = LibrarySource(str(path), handles, int(size), problems)
-    return Evidence(source, files, kind, problems=problems)
+    size = int(_opened(path, handles[0].get_media_size))
+    return LibraryDisk(handles, size, files, int(getattr(handles[0], "bytes_per_sector", 0)))
 
 
 def _parent(files: list[Path], name: str) -> Path:

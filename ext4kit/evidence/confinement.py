@@ -1,0 +1,143 @@
+"""Takes rights from a process that is about to read hostile bytes with a library in C.
+
+Nothing can be written, run or sent any more, and only the files below named folders can be opened.
+Linux has this for every user: Landlock and seccomp. Their calls have no function in the C library,
+and the packages for them are no longer kept, so they are called here by number.
+
+Sources: Linux `Documentation/userspace-api/landlock.rst` and `seccomp_filter.rst`,
+`include/uapi/linux/{landlock,seccomp,filter,audit,prctl}.h`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on every architecture
+_ASK_VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION
+_BENEATH = 1  # LANDLOCK_RULE_PATH_BENEATH
+_READ = 1 << 2 | 1 << 3  # LANDLOCK_ACCESS_FS_READ_FILE, READ_DIR
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights that each version knows; then 16
+_TCP = 0b11  # to bind and to connect; from version 4 on
+_SCOPES = 0b11  # abstract sockets and signals to others; from version 6 on
+_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2  # PR_SET_NO_NEW_PRIVS ...
+_MOST_FILE = 0  # bytes that may be written to a file
+_MOST_MORE_MEMORY = 4 << 30  # bytes beside what the process has
+_LOAD, _JUMP_EQUAL, _JUMP_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF_LD|W|ABS ...
+_ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000  # SECCOMP_RET_*
+_EPERM = 1
+_X32 = 0x40000000  # __X32_SYSCALL_BIT: the same calls under other numbers
+# socket, socketpair, execve, execveat, ptrace, process_vm_writev, kill, rt_sigqueueinfo, mount,
+# bpf, io_uring_setup, pidfd_open, keyctl, unshare, setns: of asm/unistd_64.h, asm-generic/unistd.h
+_REFUSED = {
+    "x86_64": (0xC000003E, (41, 53, 59, 322, 101, 311, 62, 129, 165, 321, 425, 434, 250, 272, 308)),
+    "aarch64": (0xC00000B7, (198, 199, 221, 281, 117, 271, 129, 138, 40, 280, 425, 434, 219, 97,
+                             268)),
+}  # fmt: skip
+
+
+def confine(folders: Sequence[Path]) -> None:
+    """Take from this process, for good, all that reading does not need.
+
+    What the system does not have is left out; `confinement_text` tells it.
+
+    Args:
+        folders: what may be opened for reading lies below them.
+    """
+    with suppress(ImportError, ValueError, OSError):
+        _limit()
+    if sys.platform == "linux":
+        system = ctypes.CDLL(None, use_errno=True)
+        if system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
+            _restrict_files(system, folders)
+            _filter_calls(system)
+
+
+def confinement_text() -> str:
+    """What confines libraries in C here, for people."""
+    if not hasattr(os, "fork"):
+        return "none: this system has no forked processes"
+    if sys.platform != "linux":
+        return "a process of its own; Linux has Landlock and seccomp as well"
+    version = _landlock_version(ctypes.CDLL(None, use_errno=True))
+    landlock = f"Landlock {version}" if version else "no Landlock"
+    return f"{landlock}, {'seccomp' if platform.machine() in _REFUSED else 'no seccomp filter'}"
+
+
+def _limit() -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_FILE, _MOST_FILE))
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + _MOST_MORE_MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+# --------------------------------------------------------------------------------- Landlock
+
+
+def _landlock_version(system: ctypes.CDLL) -> int:
+    """Version of the kernel's Landlock, 0 without it."""
+    return max(int(system.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)), 0)
+
+
+def _restrict_files(system: ctypes.CDLL, folders: Sequence[Path]) -> None:
+    version = _landlock_version(system)
+    if not version:
+        return
+    rights = (1 << _FILE_RIGHTS.get(version, 16)) - 1
+    asked = struct.pack(
+        "=QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0
+    )  # fmt: skip
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    ruleset = int(system.syscall(_CREATE_RULESET, asked, size, 0))
+    if ruleset < 0:
+        return
+    for folder in folders:
+        place = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        rule = struct.pack("=Qi", _READ, place)
+        system.syscall(_ADD_RULE, ruleset, _BENEATH, rule, 0)
+        os.close(place)
+    system.syscall(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+# ---------------------------------------------------------------------------------- seccomp
+
+
+class _Program(ctypes.Structure):
+    """`struct sock_fprog`."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+def _filter_calls(system: ctypes.CDLL) -> None:
+    """Refuse system calls that send, run programs, or reach into other processes."""
+    found = _REFUSED.get(platform.machine())
+    if found is None or sys.maxsize < 1 << 32:
+        return
+    code = _program(*found)
+    program = _Program(len(code) // 8, code)
+    system.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0)
+
+
+def _program(architecture: int, refused: Sequence[int]) -> bytes:
+    """The filter: of another architecture nothing is allowed, of this one all but `refused`."""
+    count = len(refused)
+    steps = [
+        (_LOAD, 0, 0, 4),  # seccomp_data.arch
+        (_JUMP_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, 0),  # seccomp_data.nr
+        (_JUMP_LEAST, count + 1, 0, _X32),
+    ]
+    steps += [(_JUMP_EQUAL, count - at, 0, number) for at, number in enumerate(refused)]
+    steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE | _EPERM)]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)

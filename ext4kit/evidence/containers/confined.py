@@ -1,0 +1,163 @@
+"""A container's library in a process that can do nothing but read the container's folder.
+
+The library parses bytes that a suspect may have made. Should it be taken over, crash or hang, the
+process is ended, what it was reading is lost, and the next read starts another one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import mmap
+import os
+import struct
+import sysconfig
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ext4kit.errors import AccessError, Ext4kitError, UnsupportedError
+from ext4kit.evidence.confinement import confine
+from ext4kit.evidence.containers.libyal import AT_ONCE, LIBRARIES, OPENERS, Files
+from ext4kit.evidence.forked import Forked
+
+_PATIENCE = 60.0  # seconds for one answer
+_MOST_DEATHS = 8  # of processes, after which no other is started
+_MOST_ANSWER = 4 << 20  # bytes
+_MOST_SIZE = 1 << 60  # bytes of a disk
+_LONG = 1 << 20  # bytes of a read that may be one of many
+_REQUEST = struct.Struct("=QQQ")
+_GOOD = b"\\0"
+Request = tuple[int, int, int]  # offset, length, slot in the shared memory
+
+
+class ConfinedDisk:
+    """A disk that a library reads in a confined process; see `libyal.Disk`.
+
+    Args:
+        paths: the container, its segments if it has such.
+        kind: its format, of `libyal.OPENERS`.
+
+    Raises:
+        AccessError: it is refused, or the process crashed or took too long.
+        UnsupportedError: the library does not read a feature.
+    """
+
+    def __init__(self, paths: Files, kind: str) -> None:
+        self._paths, self._kind = paths, kind
+        self._shared = mmap.mmap(-1, 2 * AT_ONCE)
+        self._deaths = 0
+        self._process: Forked | None = None
+        self._owner = 0
+        self._ahead: Request | None = None  # that is being answered
+        self._end = -1  # of the last range read
+        facts = self._started()
+        self.size, self.sector_size = int(facts["size"]), int(facts["sector_size"])
+        self.files = tuple(Path(str(name)) for name in facts["files"])
+        self.facts: dict[str, str] = facts["facts"]
+        self.hashes: dict[str, str] = facts["hashes"]
+
+    def fetch(self, offset: int, length: int) -> bytes:
+        """Exactly `length` bytes; of a reader that goes on, the next ones are read meanwhile.
+
+        Raises:
+            AccessError: the library cannot read them, crashed, or took too long.
+        """
+        if self._process is None or self._owner != os.getpid():
+            self._started()
+        if self._ahead is not None and self._ahead[:2] != (offset, length):
+            self._answer()  # that was not wanted
+            self._ahead = None
+        offset, length, slot = self._ahead or self._ask(offset, length, 0)
+        answer = self._answer()
+        self._ahead = None
+        if answer != _GOOD:
+            raise AccessError(answer.decode("utf-8", "backslashreplace"))
+        following = min(length, self.size - offset - length)
+        if offset == self._end and length >= _LONG and following > 0:
+            self._ahead = self._ask(offset + length, following, 1 - slot)
+        self._end = offset + length
+        return self._shared[slot * AT_ONCE : slot * AT_ONCE + length]
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None and self._owner == os.getpid():
+            self._process.end()
+        self._process = None
+        self._shared.close()
+
+    def _started(self) -> dict[str, Any]:
+        """Start the process; what it says of the disk."""
+        if self._deaths >= _MOST_DEATHS:
+            raise AccessError(f"its library was given up after {self._deaths} processes")
+        if self._owner not in (0, os.getpid()):  # the memory is shared with the other process
+            self._shared = mmap.mmap(-1, 2 * AT_ONCE)
+        self._owner = os.getpid()
+        self._process = Forked(_serve, self._paths, self._kind, self._shared)
+        self._ahead, self._end = None, -1
+        self._send(b"")
+        facts: dict[str, Any] = json.loads(self._answer())
+        if "error" in facts:
+            self._process.end()
+            kind = UnsupportedError if facts["unsupported"] else AccessError
+            raise kind(str(facts["error"]))
+        return facts
+
+    def _ask(self, *request: int) -> Request:
+        """Send a request (offset, length, slot in the shared memory)."""
+        self._send(_REQUEST.pack(*request))
+        return request[0], request[1], request[2]
+
+    def _send(self, question: bytes) -> None:
+        assert self._process is not None
+        try:
+            self._process.pipe.send_bytes(question)
+        except OSError as error:
+            raise self._dead("crashed") from error
+
+    def _answer(self) -> bytes:
+        assert self._process is not None
+        try:
+            if self._process.pipe.poll(_PATIENCE):
+                return self._process.pipe.recv_bytes(_MOST_ANSWER)
+        except (EOFError, OSError) as error:
+            raise self._dead("crashed") from error
+        except BaseException:  # an interrupt: the answer would be taken for the next one's
+            self._drop()
+            raise
+        raise self._dead(f"took longer than {_PATIENCE:.0f} s")
+
+    def _dead(self, why: str) -> AccessError:
+        self._drop()
+        self._deaths += 1
+        return AccessError(f"{self._paths[0]}: its library {why}")
+
+    def _drop(self) -> None:
+        if self._process is not None:
+            self._process.end()
+        self._process, self._ahead = None, None
+
+
+def _serve(pipe: Connection, paths: Files, kind: str, shared: mmap.mmap) -> None:
+    """The process: open the container, and answer until the pipe is closed."""
+    importlib.import_module(LIBRARIES[kind])  # while files can still be opened anywhere
+    python = Path(sysconfig.get_path("stdlib"))  # some of its modules are imported late
+    confine([paths[0].parent, paths[0].resolve().parent, python])
+    pipe.recv_bytes()
+    try:
+        disk = OPENERS[kind](paths)
+    except Ext4kitError as error:
+        refused = {"error": str(error), "unsupported": isinstance(error, UnsupportedError)}
+        pipe.send_bytes(json.dumps(refused).encode())
+        return
+    facts = {"size": disk.size, "sector_size": disk.sector_size, "facts": disk.facts,
+             "files": list(map(os.fspath, disk.files)), "hashes": disk.hashes}  # fmt: skip
+    pipe.send_bytes(json.dumps(facts).encode())
+    while True:
+        offset, length, slot = _REQUEST.unpack(pipe.recv_bytes())
+        try:
+            start = slot * AT_ONCE
+            shared[start : start + length] = disk.fetch(offset, length)
+            pipe.send_bytes(_GOOD)
+        except AccessError as error:
+            pipe.send_bytes(str(error).encode("utf-8", "backslashreplace") or b"?")
