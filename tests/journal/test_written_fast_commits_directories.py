@@ -20,6 +20,7 @@ from tests.journal.kernel_log import opened, run
 from tests.journal.written_fast_commits import (
     CREAT,
     DIRECTORY,
+    FILE,
     INDEX,
     INLINE,
     LINK,
@@ -72,6 +73,68 @@ def entries_of(image: Path, path: str) -> dict[str, tuple[int, int]]:
         r"^ *(\d+) +\d+ \((\d+)\).*:\d\d (.+)$", run("debugfs", "-R", f"ls -l {path}", image), re.M
     )
     return {name.strip(): (int(number), int(kind)) for number, kind, name in rows}
+
+
+def test_a_directory_that_was_read_without_blocks_is_read_again_with_its_first(
+    tmp_path: Path,
+) -> None:
+    """A name is looked for before the directory has a block; found by damaged images."""
+    made = scene(tmp_path)
+    file = made.number("/some/file")
+    made.commit(
+        inode(NEW, raw_inode(DIRECTORY, 0, links=2)), entry(UNLINK, NEW, file, "not yet"),
+        entry(CREAT, ROOT, NEW, "new"), entry(LINK, NEW, file, "first"),
+        *(entry(LINK, NEW, file, big_name(number)) for number in range(8)),
+    )  # fmt: skip
+    made.finish()
+    view = view_of(made.image)
+    assert {b"/new/first", *(b"/new/" + big_name(at).encode() for at in range(8))} <= {
+        one.path for one in view.fs.walk(b"/")
+    }
+    assert not view.fs.problems.errors
+
+
+def test_ranges_of_a_directory_are_read_again(tmp_path: Path) -> None:
+    """The kernel logs none; the names are those of the block that the range leads to."""
+    made = scene(tmp_path)
+    some, file, big = (made.number(path) for path in ("/some", "/some/file", "/big"))
+    start = opened(made.image).block_map(opened(made.image).inode(big)).physical[0]
+    made.commit(
+        entry(LINK, some, file, "before"), add_range(some, 0, 1, int(start)),
+        entry(LINK, some, file, "after"), entry(UNLINK, some, file, "before"),
+    )  # fmt: skip
+    made.finish()
+    view = view_of(made.image)
+    assert names(view.fs) >= {"after"}
+    assert "before" not in {one.path.rpartition(b"/")[2].decode() for one in view.fs.walk(b"/some")}
+
+
+def test_an_inode_that_was_a_directory_and_is_one_again_has_its_own_names(tmp_path: Path) -> None:
+    made = scene(tmp_path)
+    some, file = made.number("/some"), made.number("/some/file")
+    made.commit(
+        entry(LINK, some, file, "before"), inode(some, raw_inode(DIRECTORY, 0, links=0)),
+        inode(some, raw_inode(DIRECTORY, 0, links=2, generation=9)),
+        entry(CREAT, ROOT, some, "other"), entry(LINK, some, file, "after"),
+    )  # fmt: skip
+    made.finish()
+    view = view_of(made.image)
+    paths = {one.path for one in view.fs.walk(b"/")}
+    assert {b"/other", b"/some/after"} <= paths
+    assert b"/some/before" not in paths
+
+
+def test_a_directory_that_became_a_file_gets_no_names(tmp_path: Path) -> None:
+    made = scene(tmp_path)
+    some, file = made.number("/some"), made.number("/some/file")
+    made.commit(
+        entry(LINK, some, file, "before"), inode(some, raw_inode(FILE, 1024)),
+        entry(LINK, some, file, "after"),
+    )  # fmt: skip
+    made.finish()
+    view = view_of(made.image)
+    assert "after" not in names(view.fs)
+    assert any("is not a directory" in one.what for one in view.fs.problems)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -280,7 +280,7 @@ class DirectoryEditor:
             return
         self.subject.put(i_flags=self.subject.flags & ~int(InodeFlags.INDEX))
         self.subject.size = 0
-        self._blocks = None
+        self._blocks, self._names = None, None
         number, _ = self._append()
         kind = DIRECTORY if self._typed else 0
         dots = [NewDirent(b".", self.subject.number, kind), NewDirent(b"..", parent, kind)]

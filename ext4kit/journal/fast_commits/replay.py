@@ -172,6 +172,8 @@ class FastCommitReplayer:
     def _apply(self, record: FastCommitRecord) -> None:
         value = record.value
         if isinstance(value, InodeValue):
+            if not self._subjects.get(value.inode).in_use:
+                self._folders.pop(value.inode, None)
             self._subjects.replay_inode_tag(value.inode, value.raw)
         elif isinstance(value, RangeValue):
             self._range(record, value)
@@ -183,6 +185,7 @@ class FastCommitReplayer:
 
     def _range(self, record: FastCommitRecord, value: RangeValue) -> None:
         """Replay a range; ranges of a file that left its inode precede the INODE tag."""
+        self._folders.pop(value.inode, None)
         last = self._inodes.get((record.commit, value.inode))
         if self._subjects.get(value.inode).extents is None and last is not None:
             self._subjects.replay_inode_tag(last.inode, last.raw)
@@ -193,8 +196,9 @@ class FastCommitReplayer:
             self._subjects.add_range(value.inode, *place, value.unwritten)
 
     def _directory(self, number: int) -> DirectoryEditor:
+        """The editor of a directory; it keeps blocks and names, which nothing else may change."""
         subject = self._subjects.get(number)
-        if number not in self._folders or not subject.in_use:
+        if number not in self._folders or not (subject.in_use and subject.is_directory):
             self._folders[number] = DirectoryEditor(self._subjects, subject)
         return self._folders[number]
 
