@@ -94,6 +94,20 @@ def test_a_directory_that_was_read_without_blocks_is_read_again_with_its_first(
     assert not view.fs.problems.errors
 
 
+def test_a_directory_whose_block_is_damaged_stays_so(tmp_path: Path) -> None:
+    """Names that it should get are told, once for each log block; found by damaged images."""
+    made = scene(tmp_path, "-b 1024 -O ^metadata_csum,^64bit")
+    some, file = made.number("/some"), made.number("/some/file")
+    fs = opened(made.image)
+    block = int(fs.block_map(fs.inode(some)).physical[0])
+    made.write(block * 1024 + 24 + 4, b"\xff\xff")  # a length of a record
+    made.commit(*(entry(LINK, some, file, big_name(number)) for number in range(5)))
+    made.finish()
+    view = view_of(made.image)
+    told = [one.what for one in view.fs.problems if "invalid entries" in one.what]
+    assert len(told) == 2
+
+
 def test_ranges_of_a_directory_are_read_again(tmp_path: Path) -> None:
     """The kernel logs none; the names are those of the block that the range leads to."""
     made = scene(tmp_path)

@@ -154,7 +154,8 @@ class DirectoryEditor:
         Also records an upper bound of the room in each block.
         """
         if self._names is None:
-            self._names, rooms = {}, []
+            found: dict[bytes, int] = {}
+            rooms: list[Int64s] = []
             blocks = np.array(self.blocks, np.int64)
             for start in range(0, len(blocks), BLOCKS_AT_ONCE):
                 rows = self._subjects.draft.read_many(blocks[start : start + BLOCKS_AT_ONCE])
@@ -162,10 +163,10 @@ class DirectoryEditor:
                 if (broken >= 0).any():
                     raise CorruptError(f"directory {self.subject.number}", None, "invalid entries")
                 places = (table.block + start).tolist()
-                self._names |= dict(zip(table.names(rows), places, strict=True))
+                found |= dict(zip(table.names(rows), places, strict=True))
                 used = np.bincount(table.block, dirent_size(table.name_length), len(rows))
                 rooms.append(self._end - used.astype(np.int64))
-            self._room = np.concatenate([np.zeros(0, np.int64), *rooms])
+            self._names, self._room = found, np.concatenate([np.zeros(0, np.int64), *rooms])
         return self._names
 
     def remove(self, name: bytes, inode: int) -> bool:
