@@ -58,7 +58,8 @@ def command(
             held = bytes_held(session.evidence_files, session.image.evidence.source.size)
             limit = usual_limit(held, hashes)
         names = _deleted_names(session) if deleted else None
-        result = _compared(session, Choices(hashes, names, patience, limit))
+        folders = tuple({path.resolve().parent for path in session.evidence_files})
+        result = _compared(session, Choices(hashes, names, patience, limit, folders))
         session.is_incomplete = not result.agrees
         show(options, crosscheck_records(result), crosscheck_lines(result, every))
 

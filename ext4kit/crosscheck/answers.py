@@ -1,8 +1,17 @@
-"""Questions to the process of The Sleuth Kit (TSK), and its answers."""
+"""Answers of the process of The Sleuth Kit (TSK), and how they are packed.
+
+They are plain numbers and texts: what parses hostile bytes may have been taken over.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
 
 from ext4kit.arrays.types import Int64s
 
@@ -48,3 +57,43 @@ class ContentDigest:
     sha256: str
     length: int
     error: str
+
+
+MOST_BYTES = 1 << 32  # of an answer: a directory may have millions of names
+GOOD, REFUSED = b"\0", b"\1"  # the first byte of an answer; a message of TSK follows the second
+_LENGTH = struct.Struct("=Q")
+
+
+def _packed_listing(found: Listing) -> bytes:
+    names = json.dumps([name.decode("latin-1") for name in found.names]).encode()
+    return GOOD + _LENGTH.pack(len(names)) + names + found.values.tobytes()
+
+
+PACKED: dict[str, Callable[[Any], bytes]] = {  # by the name of the question
+    "hello": lambda found: GOOD + json.dumps(asdict(found)).encode(),
+    "listing": _packed_listing,
+    "digests": lambda found: GOOD + json.dumps([asdict(each) for each in found]).encode(),
+}
+
+
+def unpack_hello(data: bytes) -> Hello:
+    """TSK's view of the file system."""
+    found = json.loads(data)
+    return Hello(str(found["version"]), bool(found["is_ext4"]), int(found["last_inode"]))
+
+
+def unpack_listing(data: bytes) -> Listing:
+    """The entries of a directory."""
+    (length,) = _LENGTH.unpack_from(data)
+    names = json.loads(data[_LENGTH.size : _LENGTH.size + length])
+    values = np.frombuffer(data, np.int64, offset=_LENGTH.size + length)
+    rows = values.reshape(len(names), len(COLUMNS))
+    return Listing([str(name).encode("latin-1") for name in names], rows)
+
+
+def unpack_digests(data: bytes) -> list[ContentDigest]:
+    """The digests of contents."""
+    return [
+        ContentDigest(str(one["sha256"]), int(one["length"]), str(one["error"]))
+        for one in json.loads(data)
+    ]

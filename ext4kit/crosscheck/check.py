@@ -39,6 +39,7 @@ class CrossCheckOptions:
         deleted: ext4kit's names of deleted files to compare; None for no comparison.
         patience: maximum seconds for one answer of The Sleuth Kit.
         limit: maximum seconds for all its answers together.
+        folders: of the evidence's files, which The Sleuth Kit's process may open.
         walking: called with (names done, total names); reading: the same for contents.
     """
 
@@ -46,6 +47,7 @@ class CrossCheckOptions:
     deleted: Sequence[DeletedName] | None = None
     patience: float = PATIENCE
     limit: float = math.inf
+    folders: Sequence[Path] = ()
     walking: Show | None = None
     reading: Show | None = None
 
@@ -84,7 +86,7 @@ def crosscheck(
     options = CrossCheckOptions() if options is None else options
     outcome = CrossCheck(None, replayed=raw is not None)
     try:
-        with closing(TskClient(source, options.patience, options.limit)) as second:
+        with closing(TskClient(source, options.patience, options.limit, options.folders)) as second:
             outcome.hello = second.hello
             ours, before = TreeView(now), None if raw is None else TreeView(raw)
             pairs = TreeWalk(second, ours, before).run(options.walking)

@@ -9,12 +9,22 @@ too, after which no question is sent.
 
 from __future__ import annotations
 
+import json
 import time
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
-import numpy as np
-
-from ext4kit.crosscheck.answers import COLUMNS, ContentDigest, Hello, Listing, Ranges
+from ext4kit.crosscheck.answers import (
+    MOST_BYTES,
+    REFUSED,
+    ContentDigest,
+    Hello,
+    Listing,
+    Ranges,
+    unpack_digests,
+    unpack_hello,
+    unpack_listing,
+)
 from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.evidence.forked import Forked, can_fork
 from ext4kit.evidence.source import Source
@@ -41,21 +51,24 @@ class TskClient:
         source: the bytes of the volume.
         patience: maximum seconds for one answer.
         limit: maximum seconds for all questions and answers together.
+        folders: what TSK's process may open files of, to read the evidence.
 
     Raises:
         NoAnswerError: TSK does not open the volume; the text is its reason.
         RequestError: the system cannot fork a process.
     """
 
-    def __init__(self, source: Source, patience: float, limit: float) -> None:
-        self._source = source
+    def __init__(
+        self, source: Source, patience: float, limit: float, folders: Sequence[Path] = ()
+    ) -> None:
+        self._source, self._folders = source, folders
         self._patience = patience
         self._left = limit
         self._asked = 0.0
         self._process: Forked | None = None
         try:
             self._send("hello")
-            self.hello: Hello = self._answer()
+            self.hello: Hello = unpack_hello(self._answer())
         except BaseException:
             self.close()
             raise
@@ -67,8 +80,7 @@ class TskClient:
             NoAnswerError: it is unreadable; TooSlowError: not in time; NoTimeError: no time left.
         """
         self._send("listing", number)
-        names, data = self._answer()
-        return Listing(names, np.frombuffer(data, np.int64).reshape(-1, len(COLUMNS)))
+        return unpack_listing(self._answer())
 
     def ask_digests(self, wanted: list[tuple[int, Ranges]]) -> None:
         """Let TSK hash contents (inode number, ranges); `digests` returns the results.
@@ -84,8 +96,7 @@ class TskClient:
         Raises:
             TooSlowError: not in time; NoTimeError: no time left.
         """
-        answer: list[ContentDigest] = self._answer()
-        return answer
+        return unpack_digests(self._answer())
 
     def close(self) -> None:
         """End the process."""
@@ -99,27 +110,27 @@ class TskClient:
         process = self._process = self._process or self._started()
         self._asked = time.monotonic()
         try:
-            process.pipe.send(question)
-        except ConnectionError as error:
+            process.pipe.send(json.dumps(question).encode())
+        except OSError as error:
             raise self._crashed() from error
 
-    def _answer(self) -> Any:
+    def _answer(self) -> bytes:
         process = self._process
         assert process is not None
         try:
-            if not process.pipe.poll(max(min(self._patience, self._left), 0.0)):
+            if not process.pipe.waits(min(self._patience, self._left)):
                 self.close()
                 if self._left < self._patience:
                     raise NoTimeError(_NO_TIME)
                 raise TooSlowError(f"The Sleuth Kit took longer than {self._patience:g} s")
-            good, value = process.pipe.recv()
-        except (EOFError, ConnectionError) as error:
+            answer = process.pipe.receive(MOST_BYTES)
+        except (EOFError, OSError) as error:
             raise self._crashed() from error
         finally:
             self._left -= time.monotonic() - self._asked
-        if not good:
-            raise NoAnswerError(value)
-        return value
+        if answer[:1] == REFUSED:
+            raise NoAnswerError(answer[1:].decode("utf-8", "replace"))
+        return answer[1:]
 
     def _crashed(self) -> TooSlowError:
         self.close()
@@ -131,4 +142,4 @@ class TskClient:
         if not can_fork():
             raise RequestError("The Sleuth Kit runs in a forked process, which Windows does not "
                                "support; run crosscheck on Linux or macOS")  # fmt: skip
-        return Forked(work, self._source)  # which has the evidence open
+        return Forked(work, self._source, self._folders)  # which has the evidence open

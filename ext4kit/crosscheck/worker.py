@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import json
 import stat
 from array import array
-from collections.abc import Iterator
-from multiprocessing.connection import Connection
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytsk3
 
-from ext4kit.crosscheck.answers import COLUMNS, NO_INODE, ContentDigest, Hello, Ranges
+from ext4kit.crosscheck.answers import (
+    COLUMNS,
+    MOST_BYTES,
+    NO_INODE,
+    PACKED,
+    REFUSED,
+    ContentDigest,
+    Hello,
+    Listing,
+    Ranges,
+)
+from ext4kit.evidence.confinement import confine, python_folders
+from ext4kit.evidence.forked import Pipe
 from ext4kit.evidence.source import Source, peek
 
 _READ_BYTES = 1 << 20
@@ -73,15 +86,15 @@ class _Reader:
         is_ext4 = int(info.ftype) == int(pytsk3.TSK_FS_TYPE_EXT4)
         return Hello(str(pytsk3.get_version()), is_ext4, int(info.last_inum))
 
-    def listing(self, number: int) -> tuple[list[bytes], bytes]:
-        """Names and columns of a directory's entries."""
+    def listing(self, number: int) -> Listing:
+        """The entries of a directory."""
         names: list[bytes] = []
         values = array("q")
         for entry in self._fs.open_dir(inode=number):
             info = entry.info
             names.append(bytes(info.name.name or b""))
             values.extend(_row(info.name, info.meta))
-        return names, values.tobytes()
+        return Listing(names, np.array(values, np.int64).reshape(-1, len(COLUMNS)))
 
     def digests(self, wanted: list[tuple[int, Ranges]]) -> list[ContentDigest]:
         """Hashes of contents (inode number, ranges), each with its own error."""
@@ -129,17 +142,15 @@ def _said(error: Exception) -> str:
     return " ".join(str(error).split())[:_MOST_TEXT]
 
 
-def work(pipe: Connection, source: Source) -> None:
-    """Answer questions until the pipe closes: (True, answer) or (False, message of TSK)."""
+def work(pipe: Pipe, source: Source, folders: Sequence[Path]) -> None:
+    """Answer questions until the pipe closes, with what `answers` packs."""
+    confine([*folders, *python_folders()])
     reader: _Reader | None = None
-    try:
-        while True:
-            name, *arguments = pipe.recv()
-            try:
-                reader = _Reader(source) if reader is None else reader
-                answer = True, getattr(reader, name)(*arguments)
-            except (OSError, RuntimeError) as error:
-                answer = False, _said(error)
-            pipe.send(answer)
-    except (EOFError, ConnectionError):
-        os._exit(0)
+    while True:
+        name, *arguments = json.loads(pipe.receive(MOST_BYTES))
+        try:
+            reader = _Reader(source) if reader is None else reader
+            answer = PACKED[name](getattr(reader, name)(*arguments))
+        except (OSError, RuntimeError) as error:
+            answer = REFUSED + _said(error).encode("utf-8", "backslashreplace")
+        pipe.send(answer)

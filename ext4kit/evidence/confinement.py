@@ -15,6 +15,7 @@ import os
 import platform
 import struct
 import sys
+import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,8 @@ _BENEATH = 1  # LANDLOCK_RULE_PATH_BENEATH
 _READ = 1 << 2 | 1 << 3  # LANDLOCK_ACCESS_FS_READ_FILE, READ_DIR
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights that each version knows; then 16
 _TCP = 0b11  # to bind and to connect; from version 4 on
-_SCOPES = 0b11  # abstract sockets and signals to others; from version 6 on
+_SCOPES = 0b11  # abstract sockets and signals to others
+_SCOPED = 6  # first version that has them
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2  # PR_SET_NO_NEW_PRIVS ...
 _MOST_FILE = 0  # bytes that may be written to a file
 _MOST_MORE_MEMORY = 4 << 30  # bytes beside what the process has
@@ -33,11 +35,12 @@ _LOAD, _JUMP_EQUAL, _JUMP_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF_LD|W|AB
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000  # SECCOMP_RET_*
 _EPERM = 1
 _X32 = 0x40000000  # __X32_SYSCALL_BIT: the same calls under other numbers
-# socket, socketpair, execve, execveat, ptrace, process_vm_writev, kill, rt_sigqueueinfo, mount,
-# bpf, io_uring_setup, pidfd_open, keyctl, unshare, setns: of asm/unistd_64.h, asm-generic/unistd.h
+# kill, which Landlock's scope of signals makes harmless; socket, socketpair, execve, execveat,
+# ptrace, process_vm_writev, rt_sigqueueinfo, mount, bpf, io_uring_setup, pidfd_open, keyctl,
+# unshare, setns: of asm/unistd_64.h, asm-generic/unistd.h
 _REFUSED = {
-    "x86_64": (0xC000003E, (41, 53, 59, 322, 101, 311, 62, 129, 165, 321, 425, 434, 250, 272, 308)),
-    "aarch64": (0xC00000B7, (198, 199, 221, 281, 117, 271, 129, 138, 40, 280, 425, 434, 219, 97,
+    "x86_64": (0xC000003E, (62, 41, 53, 59, 322, 101, 311, 129, 165, 321, 425, 434, 250, 272, 308)),
+    "aarch64": (0xC00000B7, (129, 198, 199, 221, 281, 117, 271, 138, 40, 280, 425, 434, 219, 97,
                              268)),
 }  # fmt: skip
 
@@ -55,8 +58,16 @@ def confine(folders: Sequence[Path]) -> None:
     if sys.platform == "linux":
         system = ctypes.CDLL(None, use_errno=True)
         if system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
-            _restrict_files(system, folders)
-            _filter_calls(system)
+            version = _landlock_version(system)
+            if version:
+                _restrict_files(system, version, folders)
+            _filter_calls(system, may_signal=version >= _SCOPED)
+
+
+def python_folders() -> list[Path]:
+    """Where Python and its libraries are, of which some modules are imported late."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return [path for path in {Path(sysconfig.get_path(name)) for name in names} if path.is_dir()]
 
 
 def confinement_text() -> str:
@@ -88,15 +99,12 @@ def _landlock_version(system: ctypes.CDLL) -> int:
     return max(int(system.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)), 0)
 
 
-def _restrict_files(system: ctypes.CDLL, folders: Sequence[Path]) -> None:
-    version = _landlock_version(system)
-    if not version:
-        return
+def _restrict_files(system: ctypes.CDLL, version: int, folders: Sequence[Path]) -> None:
     rights = (1 << _FILE_RIGHTS.get(version, 16)) - 1
     asked = struct.pack(
-        "=QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0
+        "=QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= _SCOPED else 0
     )  # fmt: skip
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    size = 24 if version >= _SCOPED else 16 if version >= 4 else 8
     ruleset = int(system.syscall(_CREATE_RULESET, asked, size, 0))
     if ruleset < 0:
         return
@@ -118,12 +126,12 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def _filter_calls(system: ctypes.CDLL) -> None:
+def _filter_calls(system: ctypes.CDLL, may_signal: bool) -> None:
     """Refuse system calls that send, run programs, or reach into other processes."""
     found = _REFUSED.get(platform.machine())
     if found is None or sys.maxsize < 1 << 32:
         return
-    code = _program(*found)
+    code = _program(found[0], found[1][may_signal:])
     program = _Program(len(code) // 8, code)
     system.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0)
 

@@ -1,19 +1,91 @@
-"""A forked process in which C code works, and which can be ended at any moment."""
+"""A forked process in which C code works, and which can be ended at any moment.
+
+Messages are bytes: what comes from a process that may have been taken over is not unpickled. The
+module `multiprocessing` would take longer to import than such a process to start.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
+import struct
 import sys
 from collections.abc import Callable
-from multiprocessing.connection import Connection, Pipe
-
-_INTERRUPT = frozenset({signal.SIGINT})
+from contextlib import suppress
 
 
 def can_fork() -> bool:
     """Whether this system has forked processes, which Windows has not."""
     return hasattr(os, "fork")
+
+
+_INTERRUPT = frozenset({signal.SIGINT})
+_BROKEN = frozenset({signal.SIGPIPE}) if can_fork() else frozenset()
+_LENGTH = struct.Struct("=Q")
+
+
+class Pipe:
+    """One side of a pipe in both directions."""
+
+    def __init__(self, reader: int, writer: int) -> None:
+        self._reader, self._writer = reader, writer
+
+    def send(self, data: bytes) -> None:
+        """Send a message.
+
+        Raises:
+            OSError: the other side is closed.
+        """
+        rest = memoryview(_LENGTH.pack(len(data)) + data)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _BROKEN)  # which ends the program
+        try:
+            while rest:
+                rest = rest[os.write(self._writer, rest) :]
+        except BrokenPipeError:
+            if _BROKEN & signal.sigpending():
+                signal.sigwait(_BROKEN)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def receive(self, most: int) -> bytes:
+        """The next message, waited for.
+
+        Raises:
+            EOFError: the other side is closed.
+            OSError: it is longer than `most` bytes.
+        """
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        if length > most:
+            raise OSError(f"a message of {length:,} bytes")
+        return self._exactly(length)
+
+    def waits(self, seconds: float) -> bool:
+        """Whether a message begins, or the end is reached, within some time."""
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN)
+        return bool(poll.poll(max(seconds, 0.0) * 1000))
+
+    def close(self) -> None:
+        """Close this side."""
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def _exactly(self, length: int) -> bytes:
+        parts = []
+        while length:
+            part = os.read(self._reader, min(length, 1 << 20))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            length -= len(part)
+        return b"".join(parts)
+
+
+def _pipes() -> tuple[Pipe, Pipe]:
+    first, second = os.pipe(), os.pipe()
+    return Pipe(first[0], second[1]), Pipe(second[0], first[1])
 
 
 class Forked:
@@ -22,12 +94,11 @@ class Forked:
     It hears no interrupts: who started it ends it. It ends by itself when its pipe is closed.
 
     Attributes:
-        pipe: this side of it. What comes from it is bytes of a process that may have been taken
-            over: it is not unpickled.
+        pipe: this side of it.
     """
 
     def __init__(self, work: Callable[..., None], *arguments: object) -> None:
-        self.pipe, theirs = Pipe()
+        self.pipe, theirs = _pipes()
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
@@ -42,14 +113,15 @@ class Forked:
     def end(self) -> None:
         """Kill it."""
         if self._pid:
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
             self.pipe.close()
+            with suppress(PermissionError):  # in a confined process: it ends when it reads
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
         self._pid = 0
 
 
 def _run(
-    work: Callable[..., None], ours: Connection, theirs: Connection, arguments: tuple[object, ...]
+    work: Callable[..., None], ours: Pipe, theirs: Pipe, arguments: tuple[object, ...]
 ) -> None:
     """The child: work, and leave without a trace of what the parent had in hand."""
     code = 1
@@ -57,7 +129,7 @@ def _run(
         ours.close()
         work(theirs, *arguments)
         code = 0
-    except (EOFError, ConnectionError, MemoryError):
+    except (EOFError, OSError, MemoryError):
         pass  # the parent is gone, or sees that this process is
     finally:
         os._exit(code)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ext4kit.errors import AccessError
 from ext4kit.evidence.signatures import (
     OWNERS_OF_FIRST_SECTOR,
     UNKNOWN,
@@ -28,7 +29,6 @@ DEPTH_LIMIT = 3
 PARTITION_LIMIT = 1024
 
 _SECTOR = 512
-_LARGE_SECTOR = 4096
 _BOOT_MAGIC = (510, 2)  # byte offset, bytes
 
 # (byte offset, bytes) of partition table magics; a negative offset counts from the end.
@@ -119,7 +119,11 @@ def _within(
 
 
 def _read_table(window: Window, parent: Partition, problems: Problems) -> list[Partition]:
-    table = _table(window)
+    try:
+        table = _table(window)
+    except AccessError as error:
+        problems.add(f"partition table at byte {parent.offset:,}", f"cannot be read: {error}")
+        return []
     if table is None:
         return []
     _tell(table, parent, problems)
@@ -147,14 +151,12 @@ def _read_table(window: Window, parent: Partition, problems: Problems) -> list[P
 
 def _table(window: Window) -> PartitionTable | None:
     """The table at the start of a disk; an MBR does not record its sector size."""
-    from ext4kit.evidence.sleuthkit import read_table
+    from ext4kit.evidence.sleuthkit import read_tables
 
-    table = read_table(window)
-    if table is None and identify(window).kind in OWNERS_OF_FIRST_SECTOR:
-        table = read_table(window, is_mbr=True)
+    found = read_tables(window, identify(window).kind in OWNERS_OF_FIRST_SECTOR)
+    table, large = found.usual, found.large
     if peek(window, *_BOOT_MAGIC) != TABLE_MAGICS[0][1] or (table and table.scheme != "mbr"):
         return table
-    large = read_table(window, _LARGE_SECTOR)
     return large if large and _fits_better(window, large, table) else table
 
 

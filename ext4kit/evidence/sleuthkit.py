@@ -1,17 +1,33 @@
 """The Sleuth Kit's reader of partition tables (pytsk3) over any source.
 
-This module is imported only to read a table, because loading the library delays the start.
+This module is imported only to read a table, because loading the library delays the start. The
+library parses what a suspect may have written. It does so in a confined process, which asks this
+one for the bytes of the disk.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
 
 import pytsk3
 
+from ext4kit.errors import AccessError
+from ext4kit.evidence.confinement import confine
+from ext4kit.evidence.forked import Forked, Pipe, can_fork
 from ext4kit.evidence.source import Source, peek
 
 _SECTOR = 512
+LARGE_SECTOR = 4096
+_PAGE = 64 << 10  # bytes that the process asks for at once
+_PATIENCE = 30.0  # seconds for one step of the library
+_MOST_READ = 1 << 20  # bytes; a table takes some tens of KiB
+_MOST_STEPS = 1 << 16  # reads of one table
+_MOST_ANSWER = 4 << 20  # bytes
+Read = Callable[[int, int], bytes]
 _SCHEMES = {
     int(pytsk3.TSK_VS_TYPE_DOS): "mbr",
     int(pytsk3.TSK_VS_TYPE_GPT): "gpt",
@@ -50,19 +66,19 @@ class PartitionTable:
 
 
 class _Image(pytsk3.Img_Info):  # type: ignore[misc]
-    """A source for TSK; reads are short where the evidence cannot be read.
+    """A disk for TSK; reads are short where the evidence cannot be read.
 
     TSK supports only sectors of 512 bytes here. Of larger sectors it gets the first 512 bytes,
     because a partition table uses no others.
 
     Args:
-        source: the disk.
+        read: gives up to so many bytes at an offset of the disk.
+        size: bytes of the disk for TSK.
         sector: bytes per sector.
     """
 
-    def __init__(self, source: Source, sector: int) -> None:
-        self._source, self._sector = source, sector
-        self._size = max(source.size // sector * _SECTOR, _claimed_size(source))
+    def __init__(self, read: Read, size: int, sector: int) -> None:
+        self._read, self._size, self._sector = read, size, sector
         super().__init__(url="", type=pytsk3.TSK_IMG_TYPE_EXTERNAL)
 
     def close(self) -> None:
@@ -71,11 +87,11 @@ class _Image(pytsk3.Img_Info):  # type: ignore[misc]
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes at `offset`; fewer at the end."""
         if self._sector == _SECTOR:
-            return peek(self._source, offset, size)
+            return self._read(offset, size)
         first, skip = divmod(offset, _SECTOR)
         seen = b""
         for number in range(first, -(-(offset + size) // _SECTOR)):
-            start = peek(self._source, number * self._sector, _SECTOR)
+            start = self._read(number * self._sector, _SECTOR)
             seen += start
             if len(start) < _SECTOR:
                 break
@@ -106,18 +122,106 @@ def _claimed_size(source: Source) -> int:
     return max(ends, default=0) * _SECTOR
 
 
-def read_table(
-    source: Source, sector: int = _SECTOR, is_mbr: bool = False
-) -> PartitionTable | None:
-    """The partition table at the start of a source, or None if TSK finds none.
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What a disk's partition table is with sectors of 512 and of 4,096 bytes; None for none."""
+
+    usual: PartitionTable | None
+    large: PartitionTable | None
+
+
+def read_tables(source: Source, is_mbr: bool = False) -> Tables:
+    """The partition table at the start of a source, as TSK reads it.
 
     Args:
         source: the disk.
-        sector: sector size of the table in bytes; the position of a GPT shows it.
-        is_mbr: read an MBR and nothing else, also from a boot sector that names a file system.
+        is_mbr: if there is none, read an MBR also from a boot sector that names a file system.
+
+    Raises:
+        AccessError: the library crashed, or took too long.
     """
-    image = _Image(source, sector)
-    info = _volume_info(image, pytsk3.TSK_VS_TYPE_DOS) if is_mbr else _open(image)
+    sizes = {
+        sector: max(source.size // sector * _SECTOR, _claimed_size(source))
+        for sector in (_SECTOR, LARGE_SECTOR)
+    }
+    if not can_fork():
+        return _tables(lambda offset, length: peek(source, offset, length), sizes, is_mbr)
+    process = Forked(_answer, sizes, is_mbr)
+    try:
+        found = _served(process.pipe, source)
+    finally:
+        process.end()
+    return Tables(_checked(found["usual"]), _checked(found["large"]))
+
+
+def _checked(found: dict[str, Any] | None) -> PartitionTable | None:
+    """A table in the words of the process, which may say anything."""
+    if found is None:
+        return None
+    entries = [
+        Entry(int(one["start"]), int(one["sectors"]), str(one["description"]))
+        for one in found["entries"]
+    ]
+    return PartitionTable(
+        scheme=str(found["scheme"]),
+        sector_size=max(int(found["sector_size"]), 1),
+        is_backup=bool(found["is_backup"]),
+        entries=tuple(entries),
+        unread=tuple(map(int, found["unread"])),
+    )
+
+
+def _served(pipe: Pipe, source: Source) -> dict[str, Any]:
+    """Give the process the bytes that it asks for, until it has the tables."""
+    try:
+        for _ in range(_MOST_STEPS):
+            if not pipe.waits(_PATIENCE):
+                break
+            said = json.loads(pipe.receive(_MOST_ANSWER))
+            if isinstance(said, dict):
+                return said
+            offset, length = said
+            pipe.send(peek(source, int(offset), min(int(length), _MOST_READ)))
+    except (EOFError, OSError, ValueError, TypeError) as error:
+        raise AccessError("The Sleuth Kit crashed over it") from error
+    raise AccessError("The Sleuth Kit does not come to an end with it")
+
+
+def _answer(pipe: Pipe, sizes: dict[int, int], is_mbr: bool) -> None:
+    """The process: read the tables, and ask for their bytes, by pages that are kept."""
+    confine([])
+
+    def ask(offset: int, length: int) -> bytes:
+        pipe.send(json.dumps([offset, length]).encode())
+        return pipe.receive(_MOST_READ)
+
+    @cache
+    def page(number: int) -> bytes:
+        return ask(number * _PAGE, _PAGE)
+
+    def read(offset: int, length: int) -> bytes:
+        first, skip = divmod(offset, _PAGE)
+        pages = b"".join(map(page, range(first, -(-(offset + length) // _PAGE))))
+        whole = pages[skip : skip + length]
+        return whole if len(whole) == length else ask(offset, length)  # a sector may be bad
+
+    pipe.send(json.dumps(asdict(_tables(read, sizes, is_mbr))).encode())
+
+
+def _tables(read: Read, sizes: dict[int, int], is_mbr: bool) -> Tables:
+    usual = _table(read, sizes[_SECTOR], _SECTOR)
+    if usual is None and is_mbr:
+        image = _Image(read, sizes[_SECTOR], _SECTOR)
+        usual = _as_table(_volume_info(image, pytsk3.TSK_VS_TYPE_DOS), _SECTOR)
+    return Tables(usual, _table(read, sizes[LARGE_SECTOR], LARGE_SECTOR))
+
+
+def _table(read: Read, size: int, sector: int) -> PartitionTable | None:
+    return _as_table(_open(_Image(read, size, sector)), sector)
+
+
+def _as_table(info: pytsk3.Volume_Info | None, sector: int) -> PartitionTable | None:
+    """TSK's table; the position of a GPT shows its sector size."""
     if info is None:
         return None
     return PartitionTable(

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from ext4kit.evidence import confinement, open_evidence
 from ext4kit.evidence.containers.confined import ConfinedDisk
 from ext4kit.evidence.containers.libyal import Files, LibraryDisk, LibrarySource
 from ext4kit.evidence.containers.pieces import ChunkCache
-from ext4kit.evidence.forked import Forked, can_fork
+from ext4kit.evidence.forked import Forked, Pipe, can_fork
 from tests.evidence.containers.test_ex01 import DISK, SAMPLE, SIZE
 
 pytestmark = [
@@ -35,7 +34,7 @@ WHOLE = "Landlock" in confinement.confinement_text() and "no Landlock" not in (
 )
 
 
-def _attempt(pipe: Connection, folder: Path, actions: list[Callable[[], object]]) -> None:
+def _attempt(pipe: Pipe, folder: Path, actions: list[Callable[[], object]]) -> None:
     confinement.confine([folder])
     ended = []
     for action in actions:
@@ -44,14 +43,14 @@ def _attempt(pipe: Connection, folder: Path, actions: list[Callable[[], object]]
             ended.append("done")
         except OSError as error:
             ended.append(type(error).__name__)
-    pipe.send_bytes(json.dumps(ended).encode())
+    pipe.send(json.dumps(ended).encode())
 
 
 def _tried(folder: Path, *actions: Callable[[], object]) -> list[str]:
     process = Forked(_attempt, folder, list(actions))
     try:
-        assert process.pipe.poll(30)
-        found: list[str] = json.loads(process.pipe.recv_bytes())
+        assert process.pipe.waits(30)
+        found: list[str] = json.loads(process.pipe.receive(1 << 20))
         return found
     finally:
         process.end()
@@ -187,16 +186,16 @@ def test_a_forked_copy_reads_with_a_process_of_its_own(disk: ConfinedDisk) -> No
     assert disk.fetch(0, 10) == DISK[:10]
     ready = mmap.mmap(-1, 1)
 
-    def read(pipe: Connection) -> None:
+    def read(pipe: Pipe) -> None:
         good = all(disk.fetch(at, 99) == DISK[at : at + 99] for at in range(0, 200_000, 999))
         ready[0] = 1
-        pipe.send_bytes(b"good" if good else b"bad")
+        pipe.send(b"good" if good else b"bad")
 
     other = Forked(read)
     while not ready[0]:
         for at in range(0, 200_000, 1_777):
             assert disk.fetch(at, 50) == DISK[at : at + 50]
-    assert other.pipe.recv_bytes() == b"good"
+    assert other.pipe.receive(1 << 20) == b"good"
     other.end()
     disk.close()
 

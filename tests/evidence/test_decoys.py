@@ -6,15 +6,21 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import shutil
 import struct
 import zlib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import ext4kit as library
+from ext4kit.errors import AccessError
 from ext4kit.evidence.containers import FORMATS
+from ext4kit.evidence.partitions import find_partitions
+from ext4kit.evidence.raw import RawFile
+from ext4kit.problems import Problems
 from tests.conftest import Cli, Images
 from tests.evidence.conftest import Run
 from tests.evidence.containers import hostile
@@ -87,6 +93,50 @@ def test_a_disk_that_begins_like_a_container_is_read_as_the_disk(
     assert DELETED in ext4kit("deleted", image, "--format", "raw").stdout
     if form == "disk":
         assert DELETED in ext4kit("deleted", image, "--offset", str(START)).stdout
+
+
+def test_tables_in_tables_end(tmp_path: Path) -> None:
+    """Each partition begins with a table of one partition, which is nearly all of it."""
+    count, step = 40, 64
+    data = bytearray(512 * step * (count + 1))
+    for number in range(count):
+        at = number * step * 512
+        rest = len(data) // 512 - (number + 1) * step
+        data[at + 446 : at + 462] = b"\0\0\0\0\x83\0\0\0" + struct.pack("<II", step, rest)
+        data[at + 510 : at + 512] = b"\x55\xaa"
+    (tmp_path / "a.img").write_bytes(data)
+    with library.open(tmp_path / "a.img") as opened:
+        (volume,) = opened.volumes
+        assert volume.facts.scheme == "mbr/mbr/mbr"
+        assert volume.facts.offset == 3 * step * 512
+
+
+@pytest.mark.parametrize("bad", [512, 4096, 60 << 10])
+def test_a_bad_sector_beside_a_table_hides_nothing(disk: bytes, tmp_path: Path, bad: int) -> None:
+    """The library's process asks for whole pages, and for what it needs where one is damaged."""
+
+    class Damaged(RawFile):
+        def read(self, offset: int, length: int) -> memoryview:
+            if offset < bad + 512 and bad < offset + length:
+                raise AccessError("bad sector")
+            return super().read(offset, length)
+
+    (tmp_path / "a.img").write_bytes(disk)
+    with closing(Damaged(tmp_path / "a.img")) as source:
+        (found,) = find_partitions(source, Problems())
+        assert (found.offset, found.size, found.scheme) == (START, len(disk) - START, "mbr")
+
+
+def test_a_library_that_crashes_over_a_table_is_told(
+    disk: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ext4kit.evidence.sleuthkit._tables", lambda *_: os._exit(9))
+    (tmp_path / "a.img").write_bytes(disk)
+    with library.open(tmp_path / "a.img") as opened:
+        assert [volume.facts.kind for volume in opened.volumes] == ["unknown"]
+        assert [one.what for one in opened.problems] == [
+            "cannot be read: The Sleuth Kit crashed over it"
+        ]
 
 
 def test_both_readings_are_listed(ext4kit: Cli, disk: bytes, tmp_path: Path) -> None:

@@ -11,15 +11,13 @@ import json
 import mmap
 import os
 import struct
-import sysconfig
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from ext4kit.errors import AccessError, Ext4kitError, UnsupportedError
-from ext4kit.evidence.confinement import confine
+from ext4kit.evidence.confinement import confine, python_folders
 from ext4kit.evidence.containers.libyal import AT_ONCE, LIBRARIES, OPENERS, Files
-from ext4kit.evidence.forked import Forked
+from ext4kit.evidence.forked import Forked, Pipe
 
 _PATIENCE = 60.0  # seconds for one answer
 _MOST_DEATHS = 8  # of processes, after which no other is started
@@ -111,15 +109,15 @@ class ConfinedDisk:
     def _send(self, question: bytes) -> None:
         assert self._process is not None
         try:
-            self._process.pipe.send_bytes(question)
+            self._process.pipe.send(question)
         except OSError as error:
             raise self._dead("crashed") from error
 
     def _answer(self) -> bytes:
         assert self._process is not None
         try:
-            if self._process.pipe.poll(_PATIENCE):
-                return self._process.pipe.recv_bytes(_MOST_ANSWER)
+            if self._process.pipe.waits(_PATIENCE):
+                return self._process.pipe.receive(_MOST_ANSWER)
         except (EOFError, OSError) as error:
             raise self._dead("crashed") from error
         except BaseException:  # an interrupt: the answer would be taken for the next one's
@@ -138,26 +136,25 @@ class ConfinedDisk:
         self._process, self._ahead = None, None
 
 
-def _serve(pipe: Connection, paths: Files, kind: str, shared: mmap.mmap) -> None:
+def _serve(pipe: Pipe, paths: Files, kind: str, shared: mmap.mmap) -> None:
     """The process: open the container, and answer until the pipe is closed."""
     importlib.import_module(LIBRARIES[kind])  # while files can still be opened anywhere
-    python = Path(sysconfig.get_path("stdlib"))  # some of its modules are imported late
-    confine([paths[0].parent, paths[0].resolve().parent, python])
-    pipe.recv_bytes()
+    confine([paths[0].parent, paths[0].resolve().parent, *python_folders()])
+    pipe.receive(_REQUEST.size)
     try:
         disk = OPENERS[kind](paths)
     except Ext4kitError as error:
         refused = {"error": str(error), "unsupported": isinstance(error, UnsupportedError)}
-        pipe.send_bytes(json.dumps(refused).encode())
+        pipe.send(json.dumps(refused).encode())
         return
     facts = {"size": disk.size, "sector_size": disk.sector_size, "facts": disk.facts,
              "files": list(map(os.fspath, disk.files)), "hashes": disk.hashes}  # fmt: skip
-    pipe.send_bytes(json.dumps(facts).encode())
+    pipe.send(json.dumps(facts).encode())
     while True:
-        offset, length, slot = _REQUEST.unpack(pipe.recv_bytes())
+        offset, length, slot = _REQUEST.unpack(pipe.receive(_REQUEST.size))
         try:
             start = slot * AT_ONCE
             shared[start : start + length] = disk.fetch(offset, length)
-            pipe.send_bytes(_GOOD)
+            pipe.send(_GOOD)
         except AccessError as error:
-            pipe.send_bytes(str(error).encode("utf-8", "backslashreplace") or b"?")
+            pipe.send(str(error).encode("utf-8", "backslashreplace") or b"?")

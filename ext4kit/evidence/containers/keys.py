@@ -16,8 +16,7 @@ from ext4kit.errors import AccessError, UnsupportedError
 from ext4kit.evidence.limits import OpenLimits
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
+    from ext4kit.evidence.forked import Pipe
     from ext4kit.parsers.luks import Derivation
 
 _TRIAL_ITERATIONS = {"pbkdf2": 20_000, "argon2i": 1, "argon2id": 1}
@@ -69,9 +68,9 @@ class Keys:
             return derive_key(how, phrase, length)
         process = Forked(_send_key, how, phrase, length)
         try:
-            if not process.pipe.poll(max(self._left, 0.0)):
+            if not process.pipe.waits(max(self._left, 0.0)):
                 raise self._too_long(how, "has not ended")
-            return process.pipe.recv_bytes(_MOST_KEY)
+            return process.pipe.receive(_MOST_KEY)
         except EOFError as error:
             text = f"{_words(how)} failed: {how.memory >> 10:,} MiB of memory were not to be had"
             raise AccessError(text) from error
@@ -87,8 +86,8 @@ class Keys:
         )
 
 
-def _send_key(pipe: Connection, how: Derivation, phrase: bytes, length: int) -> None:
-    pipe.send_bytes(derive_key(how, phrase, length))
+def _send_key(pipe: Pipe, how: Derivation, phrase: bytes, length: int) -> None:
+    pipe.send(derive_key(how, phrase, length))
 
 
 def derive_key(how: Derivation, phrase: bytes, length: int) -> bytes:
