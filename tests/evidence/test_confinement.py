@@ -129,29 +129,44 @@ def test_a_reader_that_goes_on_gets_the_bytes_of_its_place(
     disk.close()
 
 
-def test_a_crash_costs_the_read_and_no_more(disk: ConfinedDisk) -> None:
-    os.kill(_process_of(disk), signal.SIGKILL)
-    with pytest.raises(AccessError, match=r"numbered.Ex01: its library crashed"):
-        disk.fetch(0, 100)
-    assert disk.fetch(0, 100) == DISK[:100]
-    for _ in range(7):
-        os.kill(_process_of(disk), signal.SIGKILL)
-        with pytest.raises(AccessError, match="its library crashed"):
-            disk.fetch(0, 100)
-            disk.fetch(0, 100)
-        if disk._deaths < 8:
-            disk.fetch(0, 100)
+def _dies_over(monkeypatch: pytest.MonkeyPatch, offset: int) -> None:
+    """Let the library crash when it reads one place, and nowhere else."""
+    fetch = LibraryDisk.fetch
+
+    def crash(self: LibraryDisk, at: int, length: int) -> bytes:
+        return os._exit(9) if at == offset else fetch(self, at, length)
+
+    monkeypatch.setattr(LibraryDisk, "fetch", crash)
+
+
+def test_a_crash_costs_the_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    _dies_over(monkeypatch, 100_000)
+    disk = ConfinedDisk((SAMPLE,), "ewf2")
+    for _ in range(8):
+        assert disk.fetch(0, 100) == DISK[:100]
+        with pytest.raises(AccessError, match=r"numbered.Ex01: its library crashed"):
+            disk.fetch(100_000, 100)
     with pytest.raises(AccessError, match="its library was given up after 8 processes"):
         disk.fetch(0, 100)
     disk.close()
 
 
-def test_a_crash_is_a_lost_range_of_the_evidence() -> None:
+def test_a_process_that_is_gone_is_replaced(disk: ConfinedDisk) -> None:
+    for _ in range(3):
+        os.kill(_process_of(disk), signal.SIGKILL)
+        time.sleep(0.1)
+        assert disk.fetch(0, 100) == DISK[:100]
+    disk.close()
+
+
+def test_a_crash_is_a_lost_range_of_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_evidence(SAMPLE) as evidence:
         source = evidence.source
         assert isinstance(source, LibrarySource) and isinstance(source._disk, ConfinedDisk)
         source._kept = ChunkCache()  # opening has read all of it
-        os.kill(_process_of(source._disk), signal.SIGKILL)
+        _dies_over(monkeypatch, 2 << 16)
+        os.kill(_process_of(source._disk), signal.SIGKILL)  # the next one is as the test has it
+        time.sleep(0.1)
         with pytest.raises(AccessError, match="its library crashed"):
             source.read(150_000, 100)
         assert len(source.unreadable()) == 1
@@ -198,6 +213,34 @@ def test_a_forked_copy_reads_with_a_process_of_its_own(disk: ConfinedDisk) -> No
     assert other.pipe.receive(1 << 20) == b"good"
     other.end()
     disk.close()
+
+
+def test_a_crash_ahead_costs_nothing(disk: ConfinedDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ext4kit.evidence.containers.confined._LONG", 1)
+    assert disk.fetch(0, 100) + disk.fetch(100, 100) == DISK[:200]
+    assert disk._ahead is not None
+    os.kill(_process_of(disk), signal.SIGKILL)
+    time.sleep(0.1)
+    assert disk.fetch(150_000, 100) == DISK[150_000:150_100]
+    disk.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"no JSON", b"[]", b"{}", b'{"size": -1, "sector_size": 0, "files": [], "facts": {}, '
+     b'"hashes": {}}', b'{"size": "x"}'],
+)  # fmt: skip
+def test_a_process_that_was_taken_over_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    def serve(pipe: Pipe, *_: object) -> None:
+        pipe.receive(100)
+        pipe.send(said)
+        pipe.receive(100)
+
+    monkeypatch.setattr("ext4kit.evidence.containers.confined._serve", serve)
+    with pytest.raises(AccessError, match="numbered.Ex01"):
+        ConfinedDisk((SAMPLE,), "ewf2")
 
 
 def test_no_process_is_left(disk: ConfinedDisk) -> None:

@@ -11,6 +11,7 @@ import json
 import mmap
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,17 @@ class ConfinedDisk:
         self._owner = 0
         self._ahead: Request | None = None  # that is being answered
         self._end = -1  # of the last range read
-        facts = self._started()
-        self.size, self.sector_size = int(facts["size"]), int(facts["sector_size"])
-        self.files = tuple(Path(str(name)) for name in facts["files"])
-        self.facts: dict[str, str] = facts["facts"]
-        self.hashes: dict[str, str] = facts["hashes"]
+        try:
+            found = self._started()
+            self.size, self.sector_size = int(found["size"]), int(found["sector_size"])
+            self.files = tuple(Path(str(name)) for name in found["files"])
+            self.facts = {str(name): str(value) for name, value in found["facts"].items()}
+            self.hashes = {str(name): str(value) for name, value in found["hashes"].items()}
+            if not 0 <= self.size <= _MOST_SIZE:
+                raise ValueError(self.size)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            self.close()
+            raise AccessError(f"{paths[0]}: its library gives no sense: {error}") from error
 
     def fetch(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes; of a reader that goes on, the next ones are read meanwhile.
@@ -61,11 +68,14 @@ class ConfinedDisk:
         Raises:
             AccessError: the library cannot read them, crashed, or took too long.
         """
-        if self._process is None or self._owner != os.getpid():
-            self._started()
+        if self._owner != os.getpid():  # the process works for the one that this was forked from
+            self._process, self._ahead = None, None
         if self._ahead is not None and self._ahead[:2] != (offset, length):
-            self._answer()  # that was not wanted
+            with suppress(AccessError):  # what was not wanted
+                self._answer()
             self._ahead = None
+        if self._process is None:
+            self._started()
         offset, length, slot = self._ahead or self._ask(offset, length, 0)
         answer = self._answer()
         self._ahead = None
@@ -97,13 +107,17 @@ class ConfinedDisk:
         facts: dict[str, Any] = json.loads(self._answer())
         if "error" in facts:
             self._process.end()
-            kind = UnsupportedError if facts["unsupported"] else AccessError
-            raise kind(str(facts["error"]))
+            kind = UnsupportedError if facts.get("unsupported") else AccessError
+            raise kind(f"{facts['error']}")
         return facts
 
     def _ask(self, *request: int) -> Request:
         """Send a request (offset, length, slot in the shared memory)."""
-        self._send(_REQUEST.pack(*request))
+        try:
+            self._send(_REQUEST.pack(*request))
+        except AccessError:  # the process died over something else
+            self._started()
+            self._send(_REQUEST.pack(*request))
         return request[0], request[1], request[2]
 
     def _send(self, question: bytes) -> None:
