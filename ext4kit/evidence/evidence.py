@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from ext4kit.evidence.signatures import LEAVE_OTHERS
 from ext4kit.evidence.source import Source
 from ext4kit.evidence.volume import Volume
 from ext4kit.problems import Problems
@@ -45,11 +46,11 @@ class Evidence:
 
     @property
     def disguises(self) -> tuple[str, ...]:
-        """What can be read in two ways, because its first bytes say so."""
+        """What can be read in two ways, because its first bytes say so; hardly without intent."""
         volumes = (
             f"volume {volume.index} begins like {volume.format} and holds {volume.hides}"
             for volume in self.volumes
-            if volume.hides
+            if volume.hides and volume.kind not in LEAVE_OTHERS
         )
         image = f"the image {self.disguise}" if self.disguise else ""
         return tuple(filter(None, (image, *volumes)))

@@ -29,6 +29,8 @@ LVM = "LVM2_member"
 RAID = "linux_raid_member"
 
 _FIRST_SECTOR_KINDS = frozenset(magic.kind for magic in FIRST_SECTOR_MAGICS)
+# Of these, kinds whose tools leave what else the first KiB holds.
+LEAVE_OTHERS = frozenset({RAID, "DM_verity_hash", "DM_integrity", "DM_snapshot_cow"})
 # Kinds that own their first sector, which holds a partition table as well only by intent.
 OWNERS_OF_FIRST_SECTOR = _FIRST_SECTOR_KINDS | {"vfat"}
 

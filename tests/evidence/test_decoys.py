@@ -228,17 +228,46 @@ def test_a_backing_file_that_begins_like_a_container_is_the_disk(
     assert "base: begins like qcow2 and is also a disk" in result.stderr
 
 
-def test_real_containers_have_one_reading(run: Run, plain: bytes, tmp_path: Path) -> None:
+def test_a_member_of_an_array_over_an_old_file_system_is_no_sign(
+    plain: bytes, tmp_path: Path
+) -> None:
+    """`mdadm --create --metadata 1.1` leaves what stands behind its own superblock."""
+    member = struct.pack("<II", 0xA92B4EFC, 1).ljust(256, b"\0")
+    image = _written(tmp_path / "a.img", plain, member)
+    with library.open(image) as opened:
+        assert [volume.facts.kind for volume in opened.volumes] == ["linux_raid_member", "ext4"]
+        assert opened.evidence.disguises == ()
+        (told,) = opened.problems
+        assert "begins like linux_raid_member" in told.what
+
+
+@pytest.mark.parametrize("form", ["plain", "disk", "gpt"])
+def test_real_containers_have_one_reading(
+    request: pytest.FixtureRequest, run: Run, plain: bytes, tmp_path: Path, form: str
+) -> None:
     raw = tmp_path / "raw"
-    raw.write_bytes(plain)
-    for kind in ("qcow2", "vmdk", "vpc", "vhdx"):
-        run("qemu-img", "convert", "-f", "raw", "-O", kind, raw, tmp_path / kind)
-    (tmp_path / "gzip").write_bytes(gzip.compress(plain, 0))  # stored as it is
-    (tmp_path / "xz").write_bytes(lzma.compress(plain, preset=0))
-    for kind in ("qcow2", "vmdk", "vpc", "vhdx", "gzip", "xz"):
-        with library.open(tmp_path / kind) as opened:
-            assert opened.evidence.other is None and opened.evidence.disguises == (), kind
-            assert len(list(opened.problems)) == (kind in ("gzip", "xz")), kind
+    if form == "gpt":
+        raw.write_bytes(bytes(START) + plain + bytes(1 << 20))
+        run("sfdisk", "-q", raw, text=f"label: gpt\nstart=2048, size={len(plain) // 512}\n")
+    else:
+        raw.write_bytes(request.getfixturevalue(form))
+    data = raw.read_bytes()
+    for name, *options in (
+        ("qcow2",), ("vmdk",), ("vpc",), ("vhdx",), ("vpc", "subformat=fixed"),
+        ("qcow2", "preallocation=full"), ("vmdk", "subformat=monolithicFlat"),
+    ):  # fmt: skip
+        image = tmp_path / f"{name}{len(options)}"
+        more = [word for option in options for word in ("-o", option)]
+        run("qemu-img", "convert", "-f", "raw", "-O", name, *more, raw, image)
+        with library.open(image) as opened:
+            assert opened.evidence.other is None and opened.evidence.disguises == (), image
+            assert [volume.facts.kind for volume in opened.volumes] == ["ext4"], image
+            assert not list(opened.problems), image
+    for name, pack in (("gzip", gzip.compress(data, 0)), ("xz", lzma.compress(data, preset=0))):
+        (tmp_path / name).write_bytes(pack)  # gzip stores it as it is
+        with library.open(tmp_path / name) as opened:
+            assert opened.evidence.other is None and opened.evidence.disguises == (), name
+            assert len(list(opened.problems)) == 1, name
 
 
 @pytest.mark.parametrize("form", FORMATS)

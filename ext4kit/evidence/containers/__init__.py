@@ -74,7 +74,8 @@ def _open(path: Path, opening: _Opening, form: str | None = None) -> Evidence:
         kind = "vhd"
     if kind not in FORMATS or kind == RAW:
         return Evidence(raw, raw.paths, RAW, problems=raw.problems)
-    disk = "" if form else disk_text(raw)
+    # a fixed VHD is a disk with a footer, and begins like one
+    disk = "" if form or _is_fixed_vhd(raw) else disk_text(raw)
     disguise = f"begins like {kind} and is also a disk, with {disk}" if disk else ""
     try:
         found = _container(path, raw, kind, opening)
