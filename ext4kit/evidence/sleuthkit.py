@@ -123,14 +123,14 @@ def _claimed_size(source: Source) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class PartitionTables:
     """What a disk's partition table is with sectors of 512 and of 4,096 bytes; None for none."""
 
     usual: PartitionTable | None
     large: PartitionTable | None
 
 
-def read_tables(source: Source, is_mbr: bool = False) -> Tables:
+def read_tables(source: Source, is_mbr: bool = False) -> PartitionTables:
     """The partition table at the start of a source, as TSK reads it.
 
     Args:
@@ -151,7 +151,7 @@ def read_tables(source: Source, is_mbr: bool = False) -> Tables:
         found = _served(process.pipe, source)
     finally:
         process.end()
-    return Tables(_checked(found["usual"]), _checked(found["large"]))
+    return PartitionTables(_checked(found["usual"]), _checked(found["large"]))
 
 
 def _checked(found: dict[str, Any] | None) -> PartitionTable | None:
@@ -208,12 +208,12 @@ def _answer(pipe: Pipe, sizes: dict[int, int], is_mbr: bool) -> None:
     pipe.send(json.dumps(asdict(_tables(read, sizes, is_mbr))).encode())
 
 
-def _tables(read: Read, sizes: dict[int, int], is_mbr: bool) -> Tables:
+def _tables(read: Read, sizes: dict[int, int], is_mbr: bool) -> PartitionTables:
     usual = _table(read, sizes[_SECTOR], _SECTOR)
     if usual is None and is_mbr:
         image = _Image(read, sizes[_SECTOR], _SECTOR)
         usual = _as_table(_volume_info(image, pytsk3.TSK_VS_TYPE_DOS), _SECTOR)
-    return Tables(usual, _table(read, sizes[LARGE_SECTOR], LARGE_SECTOR))
+    return PartitionTables(usual, _table(read, sizes[LARGE_SECTOR], LARGE_SECTOR))
 
 
 def _table(read: Read, size: int, sector: int) -> PartitionTable | None:
