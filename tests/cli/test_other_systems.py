@@ -18,7 +18,7 @@ from tests.cli.conftest import ROOT
 # Taken away before the program is loaded: what the module documentation calls "Availability: Unix"
 # (or less), as far as Python itself gets along without it on this system.
 LESS = '''
-import mmap, os, signal, sys, types, warnings
+import mmap, os, shutil, signal, sys, types, warnings
 import asyncio, ctypes, subprocess, tempfile  # of Python's own, made for the system that it runs on
 
 sys.platform = "other"
@@ -46,6 +46,7 @@ for name in ("pthread_sigmask", "pthread_kill", "setitimer", "alarm", "pause", "
 for name in ("MAP_PRIVATE", "MAP_ANONYMOUS", "MAP_ANON", "MADV_NOHUGEPAGE"):
     delattr(mmap, name)
 
+shutil.disk_usage = lambda _: types.SimpleNamespace(free=1 << 40)  # Windows asks otherwise
 fstat, fields = os.fstat, ("mode", "ino", "dev", "nlink", "size", "mtime", "mtime_ns")
 os.fstat = lambda fd: types.SimpleNamespace(
     **{f"st_{name}": getattr(fstat(fd), f"st_{name}") for name in fields}
