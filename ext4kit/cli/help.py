@@ -11,7 +11,8 @@ _GROUPS = {
     ),
     "Options for the image": (
         "images", "all_volumes", "volume", "offset", "replay", "superblock", "journal", "as_of",
-        "has_lost", "lost_number", "password_files", "key_files",
+        "has_lost", "lost_number", "form", "password_files", "key_files", "kdf_limit", "kdf_memory",
+        "unpack_limit",
     ),
     "Options for the case record": ("operator", "case_number", "verify_evidence"),
 }  # fmt: skip

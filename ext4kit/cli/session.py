@@ -164,8 +164,9 @@ _KEYS = (
                  help="Read the passphrase for encrypted volumes from the first line of FILE."),
     click.option("--key-file", "key_files", type=_PATH, multiple=True, metavar="FILE",
                  help="Unlock encrypted volumes with the bytes of FILE."),
-    click.option("--format", "form", type=click.Choice(FORMATS),
-                 help="Read IMAGE in this format, whatever it begins like."),
+    click.option("--format", "form", type=click.Choice(FORMATS), metavar="FORMAT",
+                 help=f"Read IMAGE in this format ({', '.join(FORMATS)}), whatever it begins"
+                 " like."),
     click.option("--kdf-limit", type=click.FloatRange(0), metavar="SECONDS",
                  default=_LIMITS.key_seconds, show_default=True,
                  help="Time for deriving the keys of encrypted volumes."),
