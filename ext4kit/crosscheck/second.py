@@ -10,9 +10,11 @@ too, after which no question is sent.
 from __future__ import annotations
 
 import json
+import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from ext4kit.crosscheck.answers import (
     MOST_BYTES,
@@ -29,6 +31,7 @@ from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.evidence.forked import Forked, can_fork
 from ext4kit.evidence.source import Source
 
+Answer = TypeVar("Answer")
 _NO_TIME = "The Sleuth Kit reached its time limit"
 
 
@@ -68,7 +71,7 @@ class TskClient:
         self._process: Forked | None = None
         try:
             self._send("hello")
-            self.hello: Hello = unpack_hello(self._answer())
+            self.hello: Hello = self._unpacked(unpack_hello)
         except BaseException:
             self.close()
             raise
@@ -80,7 +83,7 @@ class TskClient:
             NoAnswerError: it is unreadable; TooSlowError: not in time; NoTimeError: no time left.
         """
         self._send("listing", number)
-        return unpack_listing(self._answer())
+        return self._unpacked(unpack_listing)
 
     def ask_digests(self, wanted: list[tuple[int, Ranges]]) -> None:
         """Let TSK hash contents (inode number, ranges); `digests` returns the results.
@@ -96,7 +99,7 @@ class TskClient:
         Raises:
             TooSlowError: not in time; NoTimeError: no time left.
         """
-        return unpack_digests(self._answer())
+        return self._unpacked(unpack_digests)
 
     def close(self) -> None:
         """End the process."""
@@ -112,6 +115,14 @@ class TskClient:
         try:
             process.pipe.send(json.dumps(question).encode())
         except OSError as error:
+            raise self._crashed() from error
+
+    def _unpacked(self, unpack: Callable[[bytes], Answer]) -> Answer:
+        """The answer; one that makes no sense is that of a process that crashed."""
+        data = self._answer()
+        try:
+            return unpack(data)
+        except (ValueError, LookupError, TypeError, struct.error) as error:
             raise self._crashed() from error
 
     def _answer(self) -> bytes:

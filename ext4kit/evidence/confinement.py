@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ext4kit.evidence.forked import can_fork
+
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on every architecture
 _ASK_VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION
 _BENEATH = 1  # LANDLOCK_RULE_PATH_BENEATH
@@ -72,7 +74,7 @@ def python_folders() -> list[Path]:
 
 def confinement_text() -> str:
     """What confines libraries in C here, for people."""
-    if not hasattr(os, "fork"):
+    if not can_fork():
         return "none: this system has no forked processes"
     if sys.platform != "linux":
         return "a process of its own; Linux has Landlock and seccomp as well"

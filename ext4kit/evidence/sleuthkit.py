@@ -151,7 +151,10 @@ def read_tables(source: Source, is_mbr: bool = False) -> PartitionTables:
         found = _served(process.pipe, source)
     finally:
         process.end()
-    return PartitionTables(_checked(found["usual"]), _checked(found["large"]))
+    try:
+        return PartitionTables(_checked(found["usual"]), _checked(found["large"]))
+    except (ValueError, LookupError, TypeError) as error:
+        raise AccessError("The Sleuth Kit gives no sense of it") from error
 
 
 def _checked(found: dict[str, Any] | None) -> PartitionTable | None:

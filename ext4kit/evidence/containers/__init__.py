@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,7 +98,7 @@ def _as_raw(path: Path) -> Evidence:
 
 
 def _container(path: Path, raw: RawFile, kind: str, opening: _Opening) -> Evidence:
-    """The disk in a container of a kind; `raw` is used, or closed."""
+    """The disk in a container of a kind, whose module is imported now; `raw` is used, or closed."""
     if kind == "qcow2":
         return _qcow2(path, raw, opening)
     if kind == "vhd" and _is_fixed_vhd(raw):
@@ -108,22 +107,17 @@ def _container(path: Path, raw: RawFile, kind: str, opening: _Opening) -> Eviden
     if kind == "vhd":
         return _vhd(path, raw, opening)
     raw.close()
-    return _opener(path, kind, opening.limits)()
-
-
-def _opener(path: Path, kind: str, limits: OpenLimits) -> Callable[[], Evidence]:
-    """The function that opens a container of this kind; its module is imported on demand."""
     if kind == "ewf":
         from ext4kit.evidence.containers.ewf import open_ewf
 
-        return lambda: open_ewf(path)
+        return open_ewf(path)
     if kind in ("ewf2", "vmdk", "vhdx"):
         from ext4kit.evidence.containers.libyal import open_library_image
 
-        return lambda: open_library_image(path, kind)
+        return open_library_image(path, kind)
     from ext4kit.evidence.containers.packed import open_packed
 
-    return lambda: open_packed(path, kind, limits)
+    return open_packed(path, kind, opening.limits)
 
 
 def _is_fixed_vhd(raw: Source) -> bool:

@@ -26,7 +26,7 @@ _MOST_ANSWER = 4 << 20  # bytes
 _MOST_SIZE = 1 << 60  # bytes of a disk
 _LONG = 1 << 20  # bytes of a read that may be one of many
 _REQUEST = struct.Struct("=QQQ")
-_GOOD = b"\\0"
+_GOOD = b"\0"
 Request = tuple[int, int, int]  # offset, length, slot in the shared memory
 
 
@@ -83,7 +83,8 @@ class ConfinedDisk:
             raise AccessError(answer.decode("utf-8", "backslashreplace"))
         following = min(length, self.size - offset - length)
         if offset == self._end and length >= _LONG and following > 0:
-            self._ahead = self._ask(offset + length, following, 1 - slot)
+            with suppress(AccessError):  # it is not asked for yet
+                self._ahead = self._ask(offset + length, following, 1 - slot)
         self._end = offset + length
         return self._shared[slot * AT_ONCE : slot * AT_ONCE + length]
 
