@@ -153,8 +153,10 @@ def _table(window: Window) -> PartitionTable | None:
     """The table at the start of a disk; an MBR does not record its sector size."""
     from ext4kit.evidence.sleuthkit import read_tables
 
-    found = read_tables(window, identify(window).kind in OWNERS_OF_FIRST_SECTOR)
+    found = read_tables(window)
     table, large = found.usual, found.large
+    if found.insisted is not None and identify(window).kind in OWNERS_OF_FIRST_SECTOR:
+        table = found.insisted
     if peek(window, *_BOOT_MAGIC) != TABLE_MAGICS[0][1] or (table and table.scheme != "mbr"):
         return table
     return large if large and _fits_better(window, large, table) else table

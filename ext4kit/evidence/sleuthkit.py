@@ -124,18 +124,19 @@ def _claimed_size(source: Source) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTables:
-    """What a disk's partition table is with sectors of 512 and of 4,096 bytes; None for none."""
+    """What a disk's partition table is with sectors of 512 and of 4,096 bytes; None for none.
+
+    Attributes:
+        insisted: where `usual` is none, the MBR in a boot sector that names a file system.
+    """
 
     usual: PartitionTable | None
     large: PartitionTable | None
+    insisted: PartitionTable | None
 
 
-def read_tables(source: Source, is_mbr: bool = False) -> PartitionTables:
+def read_tables(source: Source) -> PartitionTables:
     """The partition table at the start of a source, as TSK reads it.
-
-    Args:
-        source: the disk.
-        is_mbr: if there is none, read an MBR also from a boot sector that names a file system.
 
     Raises:
         AccessError: the library crashed, or took too long.
@@ -145,14 +146,14 @@ def read_tables(source: Source, is_mbr: bool = False) -> PartitionTables:
         for sector in (_SECTOR, LARGE_SECTOR)
     }
     if not can_fork():
-        return _tables(lambda offset, length: peek(source, offset, length), sizes, is_mbr)
-    process = Forked(_answer, sizes, is_mbr)
+        return _tables(lambda offset, length: peek(source, offset, length), sizes)
+    process = Forked(_answer, sizes)
     try:
         found = _served(process.pipe, source)
     finally:
         process.end()
     try:
-        return PartitionTables(_checked(found["usual"]), _checked(found["large"]))
+        return PartitionTables(*(_checked(found[name]) for name in ("usual", "large", "insisted")))
     except (ValueError, LookupError, TypeError) as error:
         raise AccessError("The Sleuth Kit gives no sense of it") from error
 
@@ -190,7 +191,7 @@ def _served(pipe: Pipe, source: Source) -> dict[str, Any]:
     raise AccessError("The Sleuth Kit does not come to an end with it")
 
 
-def _answer(pipe: Pipe, sizes: dict[int, int], is_mbr: bool) -> None:
+def _answer(pipe: Pipe, sizes: dict[int, int]) -> None:
     """The process: read the tables, and ask for their bytes, by pages that are kept."""
     confine([])
 
@@ -208,15 +209,16 @@ def _answer(pipe: Pipe, sizes: dict[int, int], is_mbr: bool) -> None:
         whole = pages[skip : skip + length]
         return whole if len(whole) == length else ask(offset, length)  # a sector may be bad
 
-    pipe.send(json.dumps(asdict(_tables(read, sizes, is_mbr))).encode())
+    pipe.send(json.dumps(asdict(_tables(read, sizes))).encode())
 
 
-def _tables(read: Read, sizes: dict[int, int], is_mbr: bool) -> PartitionTables:
+def _tables(read: Read, sizes: dict[int, int]) -> PartitionTables:
     usual = _table(read, sizes[_SECTOR], _SECTOR)
-    if usual is None and is_mbr:
+    insisted = None
+    if usual is None:
         image = _Image(read, sizes[_SECTOR], _SECTOR)
-        usual = _as_table(_volume_info(image, pytsk3.TSK_VS_TYPE_DOS), _SECTOR)
-    return PartitionTables(usual, _table(read, sizes[LARGE_SECTOR], LARGE_SECTOR))
+        insisted = _as_table(_volume_info(image, pytsk3.TSK_VS_TYPE_DOS), _SECTOR)
+    return PartitionTables(usual, _table(read, sizes[LARGE_SECTOR], LARGE_SECTOR), insisted)
 
 
 def _table(read: Read, size: int, sector: int) -> PartitionTable | None:
