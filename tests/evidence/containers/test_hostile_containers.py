@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import struct
-import subprocess
-import sys
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +13,7 @@ import pytest
 from ext4kit.evidence import open_evidence
 from ext4kit.evidence.lost import unreadable_ranges
 from tests.evidence.containers import hostile
+from tests.evidence.containers.measured import measured_command
 
 MIB = 1 << 20
 SECONDS, MEMORY = 10.0, 256 * MIB
@@ -140,27 +137,12 @@ HOSTILE: list[Callable[[Path], Made]] = [
 ]  # fmt: skip
 
 
-def _command(name: str, path: Path) -> tuple[subprocess.CompletedProcess[str], float, int]:
-    """A command on an image: how it ended, its seconds, and its largest memory in bytes."""
-    code = "import sys; from ext4kit.cli.main import run; code = run(sys.argv[1:]); " \
-           "print(open('/proc/self/status').read()); sys.exit(code)"  # fmt: skip
-    started = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", code, name, str(path)],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    took = time.monotonic() - started
-    peak = re.search(r"VmHWM:\s*(\d+) kB", done.stdout)  # what the process itself used
-    assert peak is not None
-    return done, took, int(peak[1]) * 1024
-
-
 @pytest.mark.parametrize("make", HOSTILE)
 def test_it_ends_at_once_within_bounds_and_says_why(
     make: Callable[[Path], Made], tmp_path: Path
 ) -> None:
     path, words = make(tmp_path)
-    done, took, peak = _command("info", path)
+    done, took, peak = measured_command("info", path)
     assert words in done.stderr
     assert done.returncode == 3
     assert "internal error" not in done.stderr
@@ -187,5 +169,5 @@ def test_memory_for_tables_is_a_few_times_the_file(tmp_path: Path) -> None:
     starts = [1 << 31 | first + at * len(stream) for at in range(count)]
     sections = [volume, (b"sectors", stream * count), hostile.ewf_table(starts), (b"done", b"")]
     path = hostile.ewf(tmp_path / "disk.E01", sections)
-    _, _, peak = _command("volumes", path)
+    _, _, peak = measured_command("volumes", path)
     assert peak < MEMORY
