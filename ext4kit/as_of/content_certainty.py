@@ -238,7 +238,7 @@ class ContentCertainty:
             return False
         order = self.moment.log.tags.order
         block, offset = self.then.inode_location(np.array([inode.number]))
-        copy = self.moment.history.newest_copies(block, order[copies].max())
+        copy = self.moment.history.newest_copies(block, int(order[copies].max()))
         if copy[0] < 0 or order[copy[0]] < self.moment.range.complete_since:
             return False
         superblock, start = self.then.superblock, int(offset[0])

@@ -62,8 +62,8 @@ def parse_quota(data: Buffer, kind: int) -> tuple[Int64s, Int64s, Int64s]:
     """
     if QUOTA_HEADER.parse(data).dqh_magic != MAGICS[kind]:
         raise CorruptError(QUOTA_HEADER.name, 0, "wrong magic number")
-    blocks = np.frombuffer(data, np.uint8)
-    blocks = blocks[: len(blocks) // BLOCK * BLOCK].reshape(-1, BLOCK)
+    whole = np.frombuffer(data, np.uint8)
+    blocks = whole[: len(whole) // BLOCK * BLOCK].reshape(-1, BLOCK)
     level = np.array([1])
     for _ in range(_DEPTH):
         level = level[(level > 0) & (level < len(blocks))]

@@ -1,10 +1,10 @@
-"""Rootless tests, goldens and the demo on each Python, with the oldest and the newest libraries.
+"""Types, rootless tests, goldens and the demo on each Python, with the oldest and newest libraries.
 
     python -m tests.pythons [--only 3.13] [--libraries oldest|newest|next] [--here | --bare]
 
 Pythons are looked for where people have them; with root and debootstrap also in bare Debian
 systems, each with its own. `next` are pre-releases of NumPy, click, rich and construct. What is
-committed is cloned. A table at the end tells how each run ended.
+committed is cloned. A table at the end tells how each run ended. mypy runs with the newest ones.
 """
 
 from __future__ import annotations
@@ -60,14 +60,15 @@ class Outcome:
     installed: str  # of NumPy and puremagic, whose versions matter most
     passed: int
     failed: int
-    tests: int  # exit codes
+    types: int  # exit codes
+    tests: int
     demo: int
     seconds: float
 
     @property
     def is_good(self) -> bool:
-        """Whether tests ran, and all of them and the demo ended well."""
-        return self.passed > 0 and not (self.failed or self.tests or self.demo)
+        """Whether tests ran, and all of them, the types and the demo ended well."""
+        return self.passed > 0 and not (self.failed or self.types or self.tests or self.demo)
 
 
 def main() -> int:
@@ -146,17 +147,19 @@ def _tried(place: Place, libraries: str) -> Outcome:
     installed = _installed(place, libraries, python)
     if installed is None:
         seconds = time.monotonic() - started
-        return Outcome(place.name, libraries, "not installed", 0, 0, 1, 1, seconds)
+        return Outcome(place.name, libraries, "not installed", 0, 0, 1, 1, 1, seconds)
+    # `make test` begins with the types, in a fresh clone with the newest libraries.
+    types = place.run([python, "-m", "mypy"] if libraries == "newest" else ["true"])
     tests = place.run([python, *TESTS])
     demo = place.run([python, "-m", "sample_images.demo"])
     counts = {kind: int(number) for number, kind in _COUNT.findall(tests.stdout)}
     failed = counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0)
-    for done in (tests, demo):
+    for done in (types, tests, demo):
         if done.returncode:
             print(done.stdout[-6000:], done.stderr[-3000:], flush=True)
     return Outcome(
-        place.name, libraries, installed, counts.get("passed", 0), failed, tests.returncode,
-        demo.returncode, time.monotonic() - started,
+        place.name, libraries, installed, counts.get("passed", 0), failed, types.returncode,
+        tests.returncode, demo.returncode, time.monotonic() - started,
     )  # fmt: skip
 
 
@@ -183,7 +186,8 @@ def _installed(place: Place, libraries: str, python: Path) -> str | None:
 def _table(outcomes: Sequence[Outcome]) -> str:
     rows = [
         f"| {one.python} | {one.libraries} | {one.installed} | {one.passed:,} passed, {one.failed} "
-        f"failed, exit {one.tests} | demo exit {one.demo} | {one.seconds:.0f} s |"
+        f"failed, exit {one.tests} | types exit {one.types} | demo exit {one.demo} | "
+        f"{one.seconds:.0f} s |"
         for one in outcomes
     ]
     return "\n".join(rows)
