@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, RowSlice, UInt32s
 from ext4kit.fields import FileType
@@ -298,9 +299,15 @@ class InodeTable:
             seconds[row] = (getattr(self.one(row), name) or 0) // NANOSECONDS
         return seconds
 
+    @property
+    def stored_size(self) -> npt.NDArray[np.uint64]:
+        """The sizes as they are stored; the kernel refuses a file of 2**63 bytes or more."""
+        return self.size.view(np.uint64)
+
     def one(self, row: int) -> Inode:
         """One row as an `Inode` with exact times."""
         plain: dict[str, Any] = {name: int(getattr(self, name)[row]) for name in _NUMBERS}
+        plain["size"] = int(self.stored_size[row])
         crtime = plain["crtime"] if plain["extra_isize"] >= CRTIME_END else None
         i_block, raw = self.i_block[row].tobytes(), self.raw[row].tobytes()
         inode = Inode(**(plain | {"crtime": crtime}), i_block=i_block, raw=raw)
@@ -312,6 +319,7 @@ class InodeTable:
         latest = np.maximum.reduce([self.atime, self.mtime, self.ctime, self.crtime])
         late = set(np.flatnonzero(latest >= COLUMN_SECONDS * NANOSECONDS).tolist())
         columns = {name: getattr(self, name).tolist() for name in _NUMBERS}
+        columns["size"] = self.stored_size.tolist()
         exists = (self.extra_isize >= CRTIME_END).tolist()
         pairs = zip(columns["crtime"], exists, strict=True)
         columns["crtime"] = [time if has_crtime else None for time, has_crtime in pairs]

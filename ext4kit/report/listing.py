@@ -24,7 +24,16 @@ from ext4kit.report.tables import fold_row, human_size, screen_width
 
 AT_ONCE = 1 << 16
 RUNS_AT_ONCE = 256
-_NUMBERS = ("number", "mode", "links_count", "uid", "gid", "size", "generation", "extra_isize")
+_NUMBERS = (
+    "number",
+    "mode",
+    "links_count",
+    "uid",
+    "gid",
+    "stored_size",
+    "generation",
+    "extra_isize",
+)
 _TIMES = ("atime", "mtime", "ctime", "crtime")
 
 
@@ -191,9 +200,9 @@ def mode_text(mode: int) -> str:
 def _sizes(table: InodeTable, human: bool) -> Bytes2D:
     """Sizes in bytes or in the largest fitting unit; `major,minor` for devices."""
     if human:
-        sizes = text_columns.by_value(table.size, human_size)
+        sizes = text_columns.by_value(table.stored_size, human_size)
     else:
-        sizes = text_columns.decimals(table.size)
+        sizes = text_columns.decimals(table.stored_size)
     kind = table.mode & 0xF000
     rows = np.flatnonzero((kind == stat.S_IFCHR) | (kind == stat.S_IFBLK))
     devices = [table.one(row).device or (0, 0) for row in rows.tolist()]

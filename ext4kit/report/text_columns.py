@@ -10,12 +10,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ext4kit.arrays.types import Bytes2D, Int64s, Rows
+from ext4kit.units import Integers
 
 _BLANK, _ZERO = ord(" "), ord("0")
 _DAY = 86_400
 
 
-def decimals(values: Int64s) -> Bytes2D:
+def decimals(values: Integers) -> Bytes2D:
     """Numbers that are not negative, as decimal text.
 
     Args:
@@ -41,7 +42,7 @@ def times(seconds: Int64s) -> Bytes2D:
     return text
 
 
-def by_value(values: Int64s, text: Callable[[int], str]) -> Bytes2D:
+def by_value(values: Integers, text: Callable[[int], str]) -> Bytes2D:
     """The text of each value, which is made once per distinct value; shape (n, width)."""
     distinct, row = np.unique(values, return_inverse=True)
     return _from_texts([text(value) for value in distinct.tolist()])[row]
@@ -73,10 +74,10 @@ def joined(columns: list[Bytes2D], tails: list[bytes]) -> bytes:
     return b"".join(pieces)
 
 
-def _digits(values: Int64s, width: int) -> Bytes2D:
+def _digits(values: Integers, width: int) -> Bytes2D:
     """The last `width` decimal digits of each value."""
     text = np.empty((len(values), width), np.uint8)
-    rest = values.astype(np.int64)
+    rest = values
     for place in range(width - 1, -1, -1):
         rest, digit = np.divmod(rest, 10)
         text[:, place] = digit + _ZERO

@@ -49,6 +49,15 @@ def test_a_giant_is_not_printed_but_for_a_line_that_says_why(name: str, tmp_path
 
 
 @pytest.mark.parametrize("name", GIANTS)
+def test_a_giant_has_its_size_in_each_list(name: str, tmp_path: Path) -> None:
+    image = giant(GIANTS[name], tmp_path / "image")
+    size = str(GIANTS[name]).encode()
+    assert b" " + size + b" " in program("ls", "-l", image, PATH).stdout
+    for command in ("ls", "stat"):
+        assert b'"size": ' + size in program(command, image, PATH, "--json").stdout
+
+
+@pytest.mark.parametrize("name", GIANTS)
 def test_a_giant_that_is_copied_out_takes_what_it_holds(name: str, tmp_path: Path) -> None:
     image, out = giant(GIANTS[name], tmp_path / "image"), tmp_path / "out"
     done = program("extract", image, PATH, "-o", out)
