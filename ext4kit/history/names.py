@@ -75,12 +75,18 @@ class InstanceNames:
     unattributed: EntryIntervals
 
 
-def attribute_names(history: History) -> InstanceNames:
-    """The entries of all directory blocks, attributed to the instances that they named."""
+def attribute_names(history: History, living: Int64s) -> InstanceNames:
+    """The entries of all directory blocks, attributed to the instances that they named.
+
+    Args:
+        history: the states.
+        living: instances that are asked for beside the directories and the deleted ones.
+    """
     blocks = DirectoryBlockHistory(history)
     directories = history.states.table.number[blocks.directory_states]
     wanted = np.union1d(history.number[~history.is_allocated], directories)
-    found = find_entry_intervals(blocks, wanted, with_slack=True)
+    wanted = np.union1d(wanted, history.number[living])
+    found = _split_by_instance(history, find_entry_intervals(blocks, wanted, with_slack=True))
     removed = _bind_removed(history, found)
     logged = found.take(np.flatnonzero(found.last_seen != SLACK_ENTRY))
     instance = _instance_at(history, logged.inode, logged.last_seen, np.ones(len(logged), bool))
@@ -100,6 +106,46 @@ def attribute_names(history: History) -> InstanceNames:
     names = EntryIntervals.concat([logged, removed.found.take(named)])
     instance = np.append(instance, removed.instance[named])
     return InstanceNames(_to_name_table(history, names, instance), removed, unattributed)
+
+
+def _split_by_instance(history: History, found: EntryIntervals) -> EntryIntervals:
+    """The intervals, cut where the inode number was given to another instance.
+
+    A file that is removed and made again in one transaction can get the number and the entry of
+    the one before it: all copies of the directory block then show the same entry.
+    """
+    states, by_inode = history.states, history.by_inode
+    number, instance = states.table.number[by_inode], states.instance[by_inode]
+    begins = ~starts_group(number) & starts_group(number, instance) & states.is_linked[by_inode]
+    place = np.flatnonzero(begins)
+    low, high = SortedIndex(number[place]).bounds(found.inode)
+    row, position = expand(np.where(found.last_seen >= 0, high - low, 0))
+    begin = states.tid[by_inode[place[low[row] + position]]]
+    inside = (found.first_seen[row] < begin) & (begin <= found.last_seen[row])
+    row, begin = row[inside], begin[inside]
+    if not len(row):
+        return found
+    cut, uncut = np.unique(row), np.setdiff1d(np.arange(len(found)), row)
+    # An interval is followed by its parts, each from a cut to its end; then each ends at the next.
+    source = np.concatenate([cut, row])
+    start = np.concatenate([found.first_seen[cut], begin])
+    order = np.lexsort((start, source))
+    parts, is_part = found.take(source[order]), order >= len(cut)
+    seen = np.maximum(_last_copied(history, parts.block, start[order]), parts.first_seen)
+    parts.first_seen[is_part] = parts.valid_from[is_part] = start[order][is_part]
+    parts.last_absent[is_part] = seen[is_part]
+    following = np.flatnonzero(is_part)
+    parts.removed[following - 1] = parts.first_seen[following]
+    parts.last_seen[following - 1] = seen[following]
+    return EntryIntervals.concat([found.take(uncut), parts])
+
+
+def _last_copied(history: History, blocks: Int64s, before: Int64s) -> Int64s:
+    """Tid of the last copy of each directory block before a tid; the tid before without a copy."""
+    assert history.copies is not None
+    rows = history.copies.newest_copies(np.maximum(blocks, 0), before - 1)
+    is_copied = (rows >= 0) & (blocks > 0)
+    return np.where(is_copied, history.copies.log.tags.order[rows], before - 1)
 
 
 def _bind_removed(history: History, intervals: EntryIntervals) -> Removed:

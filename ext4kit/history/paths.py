@@ -24,6 +24,7 @@ from ext4kit.units import NANOSECONDS
 
 OWN_LINKS = 2  # of a directory: its name and its entry `.`
 MAX_DEPTH = 4096  # nesting depth; hostile directories can form loops
+_NO_INSTANCES: Int64s = np.zeros(0, np.int64)
 
 
 class PathHistory:
@@ -32,10 +33,14 @@ class PathHistory:
     Attributes:
         history: the instances and their states.
         names: their names.
+
+    Args:
+        history: the instances and their states.
+        living: instances whose names are asked for, beside the directories and the deleted ones.
     """
 
-    def __init__(self, history: History) -> None:
-        self.history, self.names = history, attribute_names(history)
+    def __init__(self, history: History, living: Int64s = _NO_INSTANCES) -> None:
+        self.history, self.names = history, attribute_names(history, living)
         self._paths: dict[tuple[int, int], bytes | None] = {}
         every = np.arange(history.instance_count)
         self._row_ends: Rows = np.searchsorted(self.names.table.instance, every, side="right")
@@ -67,6 +72,39 @@ class PathHistory:
             return np.full(len(instances), NO_ROW)
         is_named = (end > 0) & (self.names.table.instance[end - 1] == instances)
         return np.where(is_named, end - 1, NO_ROW)
+
+    def name_rows_at(self, instances: Int64s, tids: Int64s) -> Rows:
+        """Row in `names.table` of a name that each instance had as of a tid; -1 for none.
+
+        A name that missing transactions may have changed by then does not count.
+        """
+        found = np.full(len(instances), NO_ROW)
+        names = self.names.table
+        for at, (instance, tid) in enumerate(zip(instances.tolist(), tids.tolist(), strict=True)):
+            row = self._name_row_at(instance, tid)
+            if row >= 0 and names.valid_from[row] <= tid < names.removed[row]:
+                found[at] = NO_ROW if self._is_uncertain(row, tid) else row
+        return found
+
+    def places_at(self, rows: Rows, tids: Int64s, times: Int64s) -> list[DirectoryPlace | None]:
+        """Paths of rows of `names.table` as of a tid, with the evidence for each.
+
+        Args:
+            rows: rows of names that were in force.
+            tids: one per row.
+            times: a time (ns) at or before each tid, at which the instance existed.
+        """
+        names, found = self.names.table, list[DirectoryPlace | None]()
+        columns = rows.tolist(), tids.tolist(), times.tolist()
+        for row, tid, time in zip(*columns, strict=True):
+            directory = int(names.directory[row])
+            path = self.directory_path(directory, tid)
+            above = None if path is None else DirectoryPlace(path, Ground.JOURNAL)
+            above = above or self.directory_place(directory, time, tid)
+            found.append(
+                above and DirectoryPlace(above.path + b"/" + names.name[row], above.ground)
+            )
+        return found
 
     def paths_at_removal(self, rows: Int64s, removal_tids: Int64s) -> list[bytes | None]:
         """Full paths of rows of `names.table` as of the removal of their instances.
@@ -174,7 +212,7 @@ class PathHistory:
         passed = set[int]()
         while directory not in passed and (above := self._parent_of(directory, when)):
             passed.add(directory)
-            if any(self._may_follow(row, above, when, until) for row in self._rows_of(directory)):
+            if any(self._may_follow(row, above, when, until) for row in self.rows_of(directory)):
                 return True
             directory = above[0]
         return False
@@ -188,7 +226,7 @@ class PathHistory:
     def _deleted_directory_row(self, directory: int, when: int) -> int:
         """Row in `names.table` of a deleted directory's name as of a tid; -1 if unknown."""
         names = self.names.table
-        rows = self._rows_of(directory)
+        rows = self.rows_of(directory)
         if not rows:
             return NO_ROW
         has_several = len({(int(names.directory[one]), names.name[one]) for one in rows}) > 1
@@ -278,7 +316,7 @@ class PathHistory:
             names.directory[one] == names.directory[row]
             and names.name[one] == names.name[row]
             and names.valid_from[one] < added <= names.removed[one]
-            for one in self._rows_of(int(names.instance[row]))
+            for one in self.rows_of(int(names.instance[row]))
         )
 
     def _received_later(self) -> tuple[Rows, Int64s]:
@@ -415,7 +453,7 @@ class PathHistory:
         in force, and the others started at its removal. A removed entry that was not cleared has no
         start; it has that of the same name in the journal, where this one was added.
         """
-        rows = self._rows_of(instance)
+        rows = self.rows_of(instance)
         if not rows:
             return -1
         names, start, end = self.names.table, rows.start, rows.stop
@@ -428,7 +466,7 @@ class PathHistory:
             return start + int(logged[0])
         return start + int(best[-1])
 
-    def _rows_of(self, instance: int) -> range:
+    def rows_of(self, instance: int) -> range:
         """Rows in `names.table` of an instance's names; none for a minus live inode number."""
         if instance < 0:
             return range(0)

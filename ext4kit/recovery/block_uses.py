@@ -8,7 +8,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import overlap_pairs
-from ext4kit.arrays.lookup import SortedIndex
+from ext4kit.arrays.lookup import AsOfIndex, SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs
@@ -134,7 +134,8 @@ def find_reuse(
         freed: per candidate: the transaction that shows it freed, TID_NONE while it holds its
             blocks still (an orphan).
     """
-    parts = [_allocated_now(history, runs, freed)]
+    now = _allocated_now(history, runs, freed)
+    parts = [now.take(~_always_own(history, uses.by_inodes, now, instance, since))]
     for theirs, after in (
         (uses.by_inodes, since),
         (uses.by_journal, freed),
@@ -152,6 +153,31 @@ def find_reuse(
         parts.append(BlockReuse(runs.owner[mine], start, length, theirs.inode, theirs.tid))
     found = BlockReuse.concat(parts)
     return found.take(np.lexsort((-found.tid, found.start, found.candidate)))
+
+
+def _always_own(
+    history: History, uses: BlockUses, now: BlockReuse, instance: Rows, since: Int64s
+) -> Bools:
+    """True where all states of the candidate's own instance since then map the blocks.
+
+    An earlier version shares them with the file as it is. Nobody else has had them.
+    """
+    own = instance[now.candidate]
+    is_own: Bools = now.inode != 0
+    if not is_own.any():
+        return is_own
+    is_own = is_own & history.is_allocated[own] & (history.number[own] == now.inode)
+    mine, other = overlap_pairs(now.start, now.length, uses.start, uses.length)
+    later = uses.instance[other] == own[mine]
+    later &= uses.tid[other] > since[now.candidate[mine]]
+    mine, other = mine[later], other[later]
+    end = np.minimum((now.start + now.length)[mine], (uses.start + uses.length)[other])
+    mapped = np.bincount(mine, end - np.maximum(now.start[mine], uses.start[other]), len(now))
+    states = history.states
+    row = AsOfIndex(states.instance, states.tid).rows(own, since[now.candidate])
+    count = np.searchsorted(states.instance, own, side="right") - 1 - row
+    always: Bools = is_own & (mapped == count * now.length)
+    return always
 
 
 def _allocated_now(history: History, runs: Runs, freed: Int64s) -> BlockReuse:

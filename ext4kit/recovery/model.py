@@ -87,6 +87,7 @@ class DeletedFile:
         reasons: why it is not intact, and notes on its content, in the order of the checks.
         superseded: an earlier version of a file that changed afterwards.
         other_paths: other full paths that it had when it was deleted (hard links).
+        former_paths: full paths that it had before, the oldest first.
         partial_path: path below `inode-NUMBER-GENERATION`, a directory whose path is unknown;
             without an inode, the path that a live list gives for this content.
         first_block: of content found without the map of an inode, else None.
@@ -109,6 +110,7 @@ class DeletedFile:
     superseded: bool
     link_target: bytes | None
     other_paths: tuple[bytes, ...] = ()
+    former_paths: tuple[bytes, ...] = ()
     partial_path: bytes | None = None
     path_ground: Ground | None = None
     first_block: int | None = None

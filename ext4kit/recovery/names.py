@@ -60,6 +60,7 @@ class CandidateNames:
     Attributes:
         names: the last name of each, None where none is known.
         others: other full paths of each that were removed with the last one (hard links).
+        former: full paths that each had before the last one, in order.
         rows: row of `paths.names.table` (n,) that each name comes from, NO_ROW for others.
         paths: names and paths over time.
         unattributed: entries found elsewhere that are not the last name of an instance.
@@ -67,6 +68,7 @@ class CandidateNames:
 
     names: list[KnownName | None]
     others: dict[int, tuple[bytes, ...]]
+    former: dict[int, tuple[bytes, ...]]
     rows: Rows
     paths: PathHistory
     unattributed: FoundEntries
@@ -77,22 +79,26 @@ def name_candidates(
 ) -> CandidateNames:
     """The last name of each candidate: from directories over time, else from found entries.
 
+    An earlier version has the name that the file had then.
+
     Args:
         history: the states.
         candidates: the candidates.
         entries: of unallocated and untagged directory blocks.
     """
-    paths = PathHistory(history)
+    instances = history.states.instance[candidates.state_row]
+    earlier = candidates.superseded
+    paths = PathHistory(history, instances[earlier])
     found_paths = FoundEntryPaths(history, paths, entries)
     source = cache(partial(name_source, transaction_times(history)))
-    instances = history.states.instance[candidates.state_row]
+    freed = np.where(candidates.freed_tid == TID_NONE, TID_ON_DISK, candidates.freed_tid)
     rows = paths.last_name_rows(instances)
-    names = [
-        found_paths.name_of(instance) for instance in np.where(rows < 0, instances, -1).tolist()
-    ]
+    rows[earlier] = paths.name_rows_at(instances[earlier], freed[earlier] - 1)
+    nameless = np.where((rows < 0) & ~earlier, instances, -1)
+    names = [found_paths.name_of(instance) for instance in nameless.tolist()]
     named = np.flatnonzero(rows >= 0)
-    name_row, freed = rows[named], candidates.freed_tid[named]
-    stood = paths.places(name_row, np.where(freed == TID_NONE, TID_ON_DISK, freed))
+    name_row = rows[named]
+    stood = _places(paths, candidates, named, name_row, freed[named])
     table = paths.names.table
     columns = named.tolist(), name_row.tolist(), table.last_seen[name_row].tolist(), stood
     for candidate, row, seen, place in zip(*columns, strict=True):
@@ -105,43 +111,68 @@ def name_candidates(
         if other is None or other.name != name:
             other = found_paths.name_below(int(table.directory[row]), instance, name)
         names[candidate] = replace(other or KnownName(name, None, None, ""), source=source_text)
-    others = _other_paths(paths, named, name_row, freed)
-    return CandidateNames(names, others, rows, paths, found_paths.unattributed)
+    others, former = _further_paths(paths, candidates, named, name_row, freed[named])
+    return CandidateNames(names, others, former, rows, paths, found_paths.unattributed)
 
 
-def _other_paths(
-    paths: PathHistory, candidates: Rows, last: Rows, freed: Int64s
-) -> dict[int, tuple[bytes, ...]]:
-    """Candidate -> other paths that it had at the same time and that were removed with the last.
+def _places(
+    paths: PathHistory, candidates: Candidates, named: Rows, name_row: Rows, freed: Int64s
+) -> list[DirectoryPlace | None]:
+    """Where each name was: of a deleted file at its removal, of an earlier version at its end."""
+    earlier = candidates.superseded[named]
+    found: list[DirectoryPlace | None] = [None] * len(named)
+    last, then = np.flatnonzero(~earlier), np.flatnonzero(earlier)
+    ctime = paths.history.states.table.ctime[candidates.state_row[named[then]]]
+    for at, place in zip(last.tolist(), paths.places(name_row[last], freed[last]), strict=True):
+        found[at] = place
+    places = paths.places_at(name_row[then], freed[then] - 1, ctime)
+    for at, place in zip(then.tolist(), places, strict=True):
+        found[at] = place
+    return found
+
+
+def _further_paths(
+    paths: PathHistory, candidates: Candidates, named: Rows, last: Rows, freed: Int64s
+) -> tuple[dict[int, tuple[bytes, ...]], dict[int, tuple[bytes, ...]]]:
+    """(other paths, former paths) by candidate: those it had beside its path, and before it.
 
     A file that was renamed had one name after the other. A name that was removed long before the
     last one was taken away by itself.
 
     Args:
         paths: names and paths over time.
-        candidates: the candidates (n,), with a name each.
+        candidates: the candidates.
+        named: rows of the candidates (n,) with a name.
         last: row of the last name of each.
-        freed: tid of each one's deletion.
+        freed: tid of each one's end.
     """
     table, states = paths.names.table, paths.history.states
+    instance = table.instance[last]
+    start = np.searchsorted(table.instance, instance)
+    owner, position = expand(np.searchsorted(table.instance, instance, side="right") - start)
+    row, final = start[owner] + position, last[owner]
+    kept = (row != final) & (table.last_seen[row] >= 0)
+    owner, row, final = owner[kept], row[kept], final[kept]
     linked = np.zeros(paths.history.instance_count, np.int64)
     np.maximum.at(linked, states.instance, states.table.links_count * ~states.table.is_dir)
-    mine = np.flatnonzero(linked[table.instance[last]] > 1)
-    instance = table.instance[last[mine]]
-    start = np.searchsorted(table.instance, instance)
-    owner, position = expand(last[mine] - start)
-    row, final = start[owner] + position, last[mine][owner]
-    together = (table.valid_from[final] < table.removed[row]) & (table.last_seen[row] >= 0)
     times = [commit_times(paths.history, table.removed[at]) for at in (row, final)]
-    together &= (times[1] - times[0] < SAME_DELETION_WINDOW) | (times[0] == times[1])
-    owner, row = mine[owner[together]], row[together]
-    when = np.where(freed[owner] == TID_NONE, TID_ON_DISK, freed[owner])
-    found: dict[int, tuple[bytes, ...]] = {}
-    columns = candidates[owner].tolist(), paths.paths_at_removal(row, when)
-    for candidate, path in zip(*columns, strict=True):
-        if path is not None and path not in found.get(candidate, ()):
-            found[candidate] = (*found.get(candidate, ()), path)
-    return found
+    together = (times[1] - times[0] < SAME_DELETION_WINDOW) | (times[0] == times[1])
+    together &= (table.valid_from[final] < table.removed[row]) & (row < final)
+    then = freed[owner] - 1
+    in_force = (table.valid_from[row] <= then) & (then < table.removed[row])
+    other = np.where(candidates.superseded[named[owner]], in_force, together)
+    other &= linked[instance[owner]] > 1
+    before = ~other & (table.removed[row] <= np.minimum(table.removed[final], freed[owner]))
+    found: list[dict[int, tuple[bytes, ...]]] = []
+    for chosen, until in ((other, freed[owner]), (before, table.removed[row])):
+        one: dict[int, tuple[bytes, ...]] = {}
+        candidate = named[owner[chosen]]
+        places = _places(paths, candidates, candidate, row[chosen], until[chosen])
+        for at, place in zip(candidate.tolist(), places, strict=True):
+            if place is not None and place.path not in one.get(at, ()):
+                one[at] = (*one.get(at, ()), place.path)
+        found.append(one)
+    return found[0], found[1]
 
 
 class FoundEntryPaths:

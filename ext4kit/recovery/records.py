@@ -139,6 +139,7 @@ class FoundFiles(Sequence[DeletedFile]):
             partial_path=name.partial_path if name else None,
             deletion_bound=(bound, ground) if bound else None,
             other_paths=self.names.others.get(place, ()),
+            former_paths=self.names.former.get(place, ()),
             _content=content,
             _attributes=partial(self.xattrs.read, inode, row),
             _evidence=partial(self.proofs.of, place),

@@ -47,6 +47,7 @@ def ownership(
     unknown: tuple[int, ...] = (),
     live: tuple[tuple[int, int, int], ...] = (),
     nodes: tuple[tuple[int, int], ...] = (),
+    states: tuple[int, ...] = (),
 ) -> Known:
     """Who had what, told by hand.
 
@@ -58,6 +59,7 @@ def ownership(
         unknown: blocks of bitmaps that cannot be read; they count as in use.
         live: (inode number, first block, blocks) of live files.
         nodes: (inode number, block) of their tree blocks.
+        states: orders of the states of OWN, which then lives and has the inode number 12.
     """
     marks, dark = np.zeros(BLOCKS, bool), np.zeros(BLOCKS, bool)
     dark[list(unknown)] = True
@@ -80,7 +82,10 @@ def ownership(
         blocks_in_use=lambda at: marks[at], blocks_unknown=lambda at: dark[at]
     )
     fs = SimpleNamespace(bitmaps=bitmaps, allocated_maps=live_maps)
-    history = cast(History, SimpleNamespace(fs=fs))
+    order = np.array(states, np.int64)
+    known = SimpleNamespace(instance=np.full(len(order), OWN), tid=order)
+    number, lives = np.full(OTHER + 1, 12), np.full(OTHER + 1, bool(states))
+    history = cast(History, SimpleNamespace(fs=fs, states=known, number=number, is_allocated=lives))
     parts = [part or claims() for part in (logged, journaled, unreplayed)]
     return history, RecordedUses(*parts)
 
@@ -267,3 +272,15 @@ def test_fast_commits_claim_ranges_for_the_lives_that_they_name(
     assert used() == []
     blocks = None
     assert used() == []
+
+
+@pytest.mark.parametrize(("between", "lost"), [(True, []), (False, [(0, 100, 2, 12, TID_ON_DISK)])])
+def test_an_earlier_version_shares_what_its_file_never_gave_away(
+    between: bool, lost: Taken
+) -> None:
+    logged = [(100, 10, OWN, 12, STATE), (100, 2, OWN, 12, 30)]
+    logged += [(100, 4, OWN, 12, 25)] if between else []
+    known = ownership(
+        claims(*logged), in_use=(100, 101), live=((12, 100, 2),), states=(STATE, 25, 30)
+    )
+    assert taken(known, (0, 100, 10)) == lost

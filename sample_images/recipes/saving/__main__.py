@@ -1,0 +1,58 @@
+"""`python -m sample_images.recipes.saving [--page FILE]`: old contents of files saved over.
+
+Each row is a way of saving, each column when the file system was synced: before the save, between
+its steps, after it, at each of these, or never.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from sample_images.recipes.saving.patterns import PATTERNS
+from sample_images.recipes.saving.scenes import LAYOUTS, SYNCS, Verdict, build, judge
+
+
+def main() -> int:
+    """0 when nothing is said falsely."""
+    parser = argparse.ArgumentParser(prog="python -m sample_images.recipes.saving")
+    parser.add_argument("--layout", action="append", choices=LAYOUTS)
+    asked = parser.parse_args()
+    wrong = 0
+    with tempfile.TemporaryDirectory() as work:
+        for layout in asked.layout or LAYOUTS:
+            columns = {sync: _verdicts(Path(work), layout, sync) for sync in SYNCS}
+            print(f"\n{layout}: content, path\n")
+            print("\n".join(_table(columns)), flush=True)
+            wrong += sum(bool(one.wrong) for each in columns.values() for one in each.values())
+    print(f"\nwrong: {wrong}")
+    return int(wrong > 0)
+
+
+def _verdicts(work: Path, layout: str, sync: str) -> dict[str, Verdict]:
+    image = work / "disk.img"
+    saved = build(image, layout, sync)
+    found = judge(image, saved)
+    image.unlink()
+    return {path.split(b"/")[1].decode(): verdict for path, verdict in found.items()}
+
+
+def _table(columns: dict[str, dict[str, Verdict]]) -> Iterable[str]:
+    yield f"| saved by | {' | '.join(columns)} |"
+    yield "|---" * (1 + len(columns)) + "|"
+    for name in PATTERNS:
+        cells = " | ".join(_cell(verdicts[name]) for verdicts in columns.values())
+        yield f"| {name.replace('_', ' ')} | {cells} |"
+
+
+def _cell(verdict: Verdict) -> str:
+    if verdict.wrong:
+        return f"**{verdict.wrong}**"
+    return f"{'yes' if verdict.content else '-'}, {'yes' if verdict.path else '-'}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
