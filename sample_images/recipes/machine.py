@@ -17,6 +17,13 @@ UUID = "5ca1ab1e-0000-4000-8000-00000000e4f5"
 HASH_SEED = "0b5e55ed-0000-4000-8000-00000000e4f5"
 
 
+# What mke2fs made before version 1.47, whatever the one at hand and its settings make.
+USUAL_FEATURES = (
+    "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,"
+    "sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum"
+)
+
+
 class MachineError(RuntimeError):
     """A tool that the recipes lean on failed; the text is what it said."""
 

@@ -225,7 +225,8 @@ def test_a_file_system_that_was_copied_is_found_twice(tmp_path: Path) -> None:
 def test_copies_in_the_log_are_no_file_systems(needs_kernel: None, tmp_path: Path) -> None:
     """The kernel writes superblocks to the log; none of them begins a file system."""
     image = tmp_path / "log"
-    machine.make_file_system(image, 64 * MIB, ("-t", "ext4", "-b", "1024"))
+    options = ("-t", "ext4", "-b", "1024", "-O", machine.USUAL_FEATURES)  # no orphan file
+    machine.make_file_system(image, 64 * MIB, options)
     with machine.mounted(image, "rw") as root:
         for number in range(30):
             file = root / f"{number}"

@@ -26,6 +26,7 @@ from ext4kit.audit import (
 )
 from ext4kit.evidence import open_evidence
 from ext4kit.problems import Severity
+from sample_images.recipes.machine import USUAL_FEATURES
 from tests.cases import MISSING, records, unpack
 from tests.conftest import Cli
 from tests.environment import everything, missing
@@ -260,8 +261,9 @@ class Life:
         run("resize2fs", *options, self.image)
 
 
-CSUM_1K = "-t ext4 -b 1024 -J size=1"
-CSUM_4K = "-t ext4 -b 4096 -J size=4"
+# Without metadata_csum_seed, as tune2fs turns no checksums off with it.
+CSUM_1K = f"-t ext4 -b 1024 -O {USUAL_FEATURES} -J size=1"
+CSUM_4K = f"-t ext4 -b 4096 -O {USUAL_FEATURES} -J size=4"
 NARROW = "-t ext4 -b 4096 -O ^64bit,^metadata_csum -J size=4"
 
 
