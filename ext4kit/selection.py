@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -24,6 +24,10 @@ class Selectable(Protocol):
     @property
     def name(self) -> bytes | None:
         """Name in its directory."""
+
+    @property
+    def further_paths(self) -> Sequence[bytes]:
+        """Full paths that it had beside this one or before."""
 
     @property
     def number(self) -> int | None:
@@ -127,13 +131,18 @@ class Selection:
             return False
         if not self.deleted.include(file.deletion_time):
             return False
-        if not (self.matches_name(file.name) and self.matches_path(file.path, file.name)):
+        if not (self.matches_name(file.name) and self.matches_paths(file)):
             return False
         return self.content is None or self.content(file.head(), file.name or b"")
 
     def matches_name(self, name: bytes | None) -> bool:
         """Whether a name matches one of `names`."""
         return not self.names or any(each.search(name or b"") for each in self.names)
+
+    def matches_paths(self, file: Selectable) -> bool:
+        """Whether one of a file's paths matches one of `paths`."""
+        every = (file.path, *file.further_paths)
+        return any(self.matches_path(path, file.name) for path in every)
 
     def matches_path(self, path: bytes | None, name: bytes | None) -> bool:
         """Whether a path matches one of `paths`; without a path, its name alone may match."""

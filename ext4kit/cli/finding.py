@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import click
@@ -11,7 +11,8 @@ from click.core import ParameterSource
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session, packed
 from ext4kit.cli.values import named
-from ext4kit.recovery import DeletedFiles, Grade, find_deleted
+from ext4kit.errors import Ext4kitError
+from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, find_deleted
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.report.safe import shown
 from ext4kit.selection import Selection
@@ -73,23 +74,31 @@ def deleted_files(
     """The selected deleted files of the file system, or files of the requested lost one.
 
     What was not searched is told on stderr. So is each requested path or inode without a deleted
-    file, unless `may_be_live`.
+    file, and how many earlier versions a requested file has that exists, unless `may_be_live`.
     """
     sources = _sources_for(search, selection)
+    existing = () if may_be_live or session.options.lost else _existing(session, selection)
     if session.options.lost:
         from ext4kit.lost import LostFileSystem, find_lost_files
 
         assert isinstance(session.fs, LostFileSystem)
         deleted = find_lost_files(session.fs)
     else:
-        deleted = _find(session, search.versions, sources)
+        deleted = _find(session, search.versions or bool(existing), sources)
     least = _BY_WORTH.index(Grade(search.least))
-    chosen = deleted.selected(selection)
+    chosen, earlier = deleted.selected(selection), list[DeletedFile]()
+    if existing and not search.versions:
+        earlier = [file for file in chosen if file.superseded]
+        chosen = replace(chosen, files=[file for file in chosen if not file.superseded])
     if sources != search.sources and not session.options.lost:
         _tell_not_carved(session, chosen)
-    for text in () if may_be_live else _unmatched(selection, deleted, chosen):
+    counts = {path: sum(_is_at(path, file) for file in earlier) for path in existing}
+    for text in () if may_be_live else _unmatched(selection, deleted, chosen, counts):
         click.echo(f"ext4kit: {text}", err=True)
         session.is_incomplete = True
+    for path, count in counts.items():
+        if count and any(_is_at(path, file) for file in chosen) and not session.options.quiet:
+            click.echo(f"note: {shown(path)}: {_versions_text(count)}", err=True)
     if least == 0:
         return chosen
     return replace(chosen, files=[file for file in chosen if file.grade in _BY_WORTH[least:]])
@@ -125,11 +134,48 @@ def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) ->
     return found
 
 
-def _unmatched(selection: Selection, found: DeletedFiles, kept: DeletedFiles) -> Iterator[str]:
-    """A message for each requested path and inode that no selected file has."""
+def _existing(session: Session, selection: Selection) -> tuple[bytes, ...]:
+    """The requested paths at which a regular file exists."""
+    found = []
     for path in selection.paths:
-        one = Selection(paths=(path,))
-        if any(one.matches_path(file.path, file.name) for file in kept):
+        try:
+            if b"/" in path and session.fs.inode(session.fs.lookup(path)).kind == "file":
+                found.append(path)
+        except Ext4kitError:
+            continue
+    return tuple(found)
+
+
+def _is_at(path: bytes, file: DeletedFile) -> bool:
+    return Selection(paths=(path,)).matches_paths(file)
+
+
+def _versions_text(count: int) -> str:
+    return f"the file exists; {count:,} earlier version{'s' * (count != 1)}: add --versions"
+
+
+def _unmatched(
+    selection: Selection, found: DeletedFiles, kept: DeletedFiles, existing: Mapping[bytes, int]
+) -> Iterator[str]:
+    """A message for each requested path and inode that no selected file has.
+
+    Args:
+        selection: what is requested.
+        found: all deleted files.
+        kept: the selected ones.
+        existing: number of earlier versions of each requested file that exists.
+    """
+    for path in selection.paths:
+        if any(_is_at(path, file) for file in kept):
+            continue
+        if existing.get(path):
+            yield f"{shown(path)}: {_versions_text(existing[path])}"
+            continue
+        if path in existing:
+            yield (
+                f"no such deleted file: {shown(path)}; the file exists, and no earlier version of "
+                "it was found"
+            )
             continue
         name = path.rpartition(b"/")[2]
         same = sum(file.path is None and file.name == name for file in found)

@@ -83,4 +83,4 @@ def command(
             where = printable_text(str(out))
             case.counts = salvage_counts(salvage)
             show(options, [recovery_record(salvage, where)], recovery_lines(salvage, where))
-        session.is_incomplete = bool(salvage.incomplete)
+        session.is_incomplete |= bool(salvage.incomplete)

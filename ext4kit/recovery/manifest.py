@@ -54,7 +54,15 @@ DeletedGround = Annotated[
 ]
 
 
-class FileIdentity(fields.PathOrNone):
+class FormerPaths(TypedDict, total=False):
+    """The earlier paths of a file, if it had any."""
+
+    former_paths: Annotated[
+        list[fields.PathText], "Paths that it had before this one, the oldest first."
+    ]
+
+
+class FileIdentity(fields.PathOrNone, FormerPaths):
     """Fields that identify a deleted file."""
 
     name: str | None
@@ -126,9 +134,12 @@ def manifest_record(
 
 def file_identity(file: DeletedFile) -> FileIdentity:
     """Identity fields of a record."""
+    former = [json_name(path) for path in file.former_paths]
+    earlier: FormerPaths = {"former_paths": former} if former else {}
     return {
         **json_name(file.path),
         **json_name(file.name, "name"),
+        **earlier,
         "path_ground": file.path_ground,
         "inode": file.number,
         "generation": file.generation,

@@ -132,6 +132,11 @@ class DeletedFile:
         return None if self._evidence is None else self._evidence()
 
     @property
+    def further_paths(self) -> tuple[bytes, ...]:
+        """Full paths that it had beside this one or before."""
+        return self.other_paths + self.former_paths
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """Texts of `reasons`."""
         return tuple(texts(self.reasons))

@@ -113,6 +113,8 @@ def _path_with_notes(file: DeletedFile) -> str:
         notes.append(f"{file.blocks_reused:,} of {file.blocks:,} blocks reused")
     if file.superseded:
         notes.append("earlier version")
+    if file.former_paths:
+        notes.append(f"formerly {', '.join(map(shown, file.former_paths))}")
     if file.first_block is not None:
         notes.append(f"matched by position on disk, {_file_type_text(file)}")
     return f"{path}  [{', '.join(notes)}]" if notes else path

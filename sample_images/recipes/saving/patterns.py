@@ -53,7 +53,7 @@ def write_apart_and_rename(path: Path, new: bytes) -> Iterator[None]:
 
 
 def backup_and_write(path: Path, new: bytes) -> Iterator[None]:
-    """vim with backupcopy=no, Emacs: the old file becomes the backup, which is removed."""
+    """Vim with backupcopy=no, Emacs: the old file becomes the backup, which is removed."""
     backup = path.with_name(f"{path.name}~")
     path.rename(backup)
     path.write_bytes(new)
@@ -91,7 +91,7 @@ def exchange(path: Path, new: bytes) -> Iterator[None]:
 
 
 def rotate(path: Path, new: bytes) -> Iterator[None]:
-    """logrotate with `create` and no older logs kept: renamed, removed, made again."""
+    """Logrotate with `create` and no older logs kept: renamed, removed, made again."""
     old = path.with_name(f"{path.name}.1")
     path.rename(old)
     yield
@@ -100,7 +100,7 @@ def rotate(path: Path, new: bytes) -> Iterator[None]:
 
 
 def copy_and_truncate(path: Path, new: bytes) -> Iterator[None]:
-    """logrotate with `copytruncate`; the copy is removed too."""
+    """Logrotate with `copytruncate`; the copy is removed too."""
     copy = path.with_name(f"{path.name}.1")
     copy.write_bytes(path.read_bytes())
     os.truncate(path, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import ext4kit
 from ext4kit.filesystem.content import ContentStream
-from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, find_deleted
+from ext4kit.recovery import DeletedFile, DeletedFiles, find_deleted
 from sample_images.recipes.contents import text
 from sample_images.recipes.machine import make_file_system, mounted, sync
 from sample_images.recipes.saving.patterns import PATTERNS
@@ -107,9 +107,8 @@ def _verdict(one: Saved, found: DeletedFiles) -> Verdict:
             has_path |= at_path
             if file.path is not None and not file.path.startswith(one.path.rpartition(b"/")[0]):
                 wrong = f"its old content under {file.path!r}"
-        elif at_path and file.grade in (Grade.INTACT, Grade.CONSISTENT):
-            if content not in one.others and content:
-                wrong = f"{len(content)} strange bytes under its path, {file.grade}"
+        elif at_path and file.grade.is_whole and content and content not in one.others:
+            wrong = f"{len(content)} strange bytes under its path, {file.grade}"
     return Verdict(has_content, has_path, wrong)
 
 
