@@ -11,21 +11,26 @@ from ext4kit import reasons
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
+from ext4kit.filesystem.content import Content
 from ext4kit.output.stream import DescriptorWriter
 from ext4kit.problems import Severity
+from ext4kit.report.safe import shown
 
 _EXAMPLE = """\b
 Examples:
   ext4kit cat disk.img /var/log/auth.log | less
   ext4kit cat disk.img '<131>' > inode-131
   ext4kit cat disk.img /etc/passwd --as-of 4711
+  ext4kit cat disk.img /etc/passwd --version 2
 """
 
 
 @click.command("cat", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(json=False, as_of=True, lost=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
+@click.option("--version", type=click.IntRange(1), metavar="N",
+              help="The Nth version of each TARGET, as `versions` lists them.")  # fmt: skip
+def command(options: CommonOptions, targets: tuple[str, ...], version: int | None) -> None:
     """Write the bytes of each TARGET to standard output: a path, or an inode number as '<12>'.
 
     Holes are written as zeros, or stay holes if standard output is a file. A target with more
@@ -34,9 +39,30 @@ def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
     may not be that of the transaction: most file data is not journaled.
     """
     with opened(options) as session:
+        if version is not None:
+            for target in map(os.fsencode, targets):
+                _write_version(session, target, version)
+            return
         session.vouch_for_contents()
         for target in map(os.fsencode, targets):
             _write(session, target)
+
+
+def _write_version(session: Session, target: bytes, number: int) -> None:
+    """Write an earlier version; all that speaks against its content is told."""
+    from ext4kit.cli.versions import numbered, versions_of
+    from ext4kit.recovery import Grade
+    from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+
+    version = numbered(versions_of(session, target, ALL_SOURCES - {SearchSource.RUNS}), number)
+    where = f"version {number} of {shown(target)}"
+    if version.content is None:
+        session.fs.problems.add(where, "no content of it is left")
+        return
+    _write_content(session, version.content, where)
+    if version.grade is Grade.PARTIAL:
+        for text in version.file.problems if version.file else ():
+            session.fs.problems.add(where, text)
 
 
 def _write(session: Session, target: bytes) -> None:
@@ -51,16 +77,19 @@ def _write(session: Session, target: bytes) -> None:
     if inode.is_encrypted:
         what = "encrypted without a known key: the output is ciphertext"
         fs.problems.add(where, what, Severity.WARNING)
+    _write_content(session, fs.content(inode), where)
+    if doubt := fs.content_uncertainty(inode):
+        fs.problems.add(where, doubt.text)
+
+
+def _write_content(session: Session, content: Content, where: str) -> None:
     sys.stdout.flush()
     stream = DescriptorWriter(sys.stdout.fileno())
-    content = fs.content(inode)
     if refusal := stream.refuse_reason(content):
-        fs.problems.add(where, refusal)
+        session.fs.problems.add(where, refusal)
         return
     for lost in stream.write_content(content):
         last = lost.offset + lost.length - 1
         what = f"bytes {lost.offset:,} to {last:,} unreadable, written as zeros: {lost.lost}"
-        fs.problems.add(where, what)
+        session.fs.problems.add(where, what)
     stream.close()
-    if doubt := fs.content_uncertainty(inode):
-        fs.problems.add(where, doubt.text)

@@ -28,6 +28,7 @@ COMMANDS = {
     "extract": "Copy live files and trees out of the image.",
     "deleted": "List deleted files and how much of each can be recovered.",
     "recover": "Recover deleted files into a folder.",
+    "versions": "List the versions of one file, and compare or write them.",
     "explain": "Explain the evidence for a deleted file, with byte offsets.",
     "verify": "Check every checksum and cross-reference.",
     "crosscheck": "Compare the live tree with The Sleuth Kit's reading.",

@@ -22,7 +22,7 @@ from ext4kit.history.directory_blocks import (
     DirectoryBlockHistory,
 )
 from ext4kit.history.history import TID_ON_DISK
-from ext4kit.parsers.directory import EntryTable, parse_slack_entries
+from ext4kit.parsers.directory import DIRENT, EntryTable, parse_slack_entries
 
 SLACK_ENTRY = -2  # `last_seen` of a removed entry that was not cleared
 
@@ -66,6 +66,18 @@ class EntryIntervals(Table):
     source: Int64s
     at: Int64s
     name: list[bytes]
+
+
+def find_numbers_of(blocks: DirectoryBlockHistory, name: bytes) -> Int64s:
+    """Inode numbers of the entries with a name in all versions of the directory blocks."""
+    text, found = np.frombuffer(name, np.uint8), [np.zeros(0, np.int64)]
+    for piece in blocks.batches():
+        entries = piece.entries
+        rows = np.flatnonzero(entries.name_length == len(text))
+        at = (entries.offset[rows] + DIRENT.size)[:, None] + np.arange(len(text))
+        same = (piece.data[entries.block[rows][:, None], at] == text).all(axis=1)
+        found.append(np.unique(entries.inode[rows[same]]))
+    return np.unique(np.concatenate(found))
 
 
 def find_entry_intervals(

@@ -46,6 +46,7 @@ TID_ON_DISK = np.int64(1) << 62  # tid of the present disk, after every transact
 # Tid of the disk before fast commits; intermediate states get the next tids, one per fast commit.
 TID_PRE_FAST_COMMIT = int(TID_ON_DISK) - 1000
 TID_NONE = -1
+NO_NUMBERS: Int64s = np.zeros(0, np.int64)
 _VALID_TYPES = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])  # file types in `i_mode`
 
 
@@ -93,6 +94,7 @@ class History:
             those of stable inodes.
         stable_runs: runs of the stable inodes, one table per batch.
         live_directories: inode numbers of all directories that are linked on disk, ascending.
+        watched: inode numbers of which all states are kept.
 
     Args:
         fs: the file system.
@@ -101,6 +103,7 @@ class History:
         committed_only: ignore transactions without a valid commit block, and the states before
             and between fast commits.
         keeps_rewritten: keep the states of inodes with copies of their content in the log.
+        watched: inode numbers of which all states are kept.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class History:
         directories_only: bool = False,
         committed_only: bool = False,
         keeps_rewritten: bool = False,
+        watched: Int64s = NO_NUMBERS,
     ) -> None:
         self.fs = fs
         log = Log.open(fs)
@@ -121,7 +125,7 @@ class History:
         self._committed_only = committed_only
         self._writes: list[Writes] = []
         self._late_changes = 0  # number of inodes changed after the last commit
-        self._keeps_rewritten = keeps_rewritten
+        self._keeps_rewritten, self.watched = keeps_rewritten, watched
         self._directories = np.zeros(0, np.int64) if directories_only else None
         self.states = self.read_inode_states()
 
@@ -230,7 +234,7 @@ class History:
             assert self.log is not None
             self._writes.append(find_writes(table, tid, self.log.transactions))
             logged = self.copies.blocks if self.copies and self._keeps_rewritten else None
-            stable, runs = split_stable(self.fs, table, logged)
+            stable, runs = split_stable(self.fs, table, self.watched, logged)
             self.stable_runs.append(runs)
             return ~stable
         found = table.number[table.is_dir]

@@ -14,7 +14,7 @@ from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY
 from ext4kit.history.first_instances import creation_times
-from ext4kit.history.history import TID_ON_DISK, TID_PRE_FAST_COMMIT, History
+from ext4kit.history.history import NO_NUMBERS, TID_ON_DISK, TID_PRE_FAST_COMMIT, History
 from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.names import DIRECTORY_TYPE, attribute_names, commit_times
 from ext4kit.history.places import FOREVER, DirectoryPlace, Ground, LiveDirectories
@@ -24,7 +24,6 @@ from ext4kit.units import NANOSECONDS
 
 OWN_LINKS = 2  # of a directory: its name and its entry `.`
 MAX_DEPTH = 4096  # nesting depth; hostile directories can form loops
-_NO_INSTANCES: Int64s = np.zeros(0, np.int64)
 
 
 class PathHistory:
@@ -39,7 +38,7 @@ class PathHistory:
         living: instances whose names are asked for, beside the directories and the deleted ones.
     """
 
-    def __init__(self, history: History, living: Int64s = _NO_INSTANCES) -> None:
+    def __init__(self, history: History, living: Int64s = NO_NUMBERS) -> None:
         self.history, self.names = history, attribute_names(history, living)
         self._paths: dict[tuple[int, int], bytes | None] = {}
         every = np.arange(history.instance_count)

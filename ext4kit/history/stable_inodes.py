@@ -33,7 +33,7 @@ class OwnedRuns(Table):
 
 
 def split_stable(
-    fs: FileSystem, table: InodeTable, logged: Int64s | None = None
+    fs: FileSystem, table: InodeTable, watched: Int64s, logged: Int64s | None = None
 ) -> tuple[Bools, OwnedRuns]:
     """Separate the states of stable inodes from all others.
 
@@ -41,6 +41,7 @@ def split_stable(
         fs: the file system.
         table: states from consecutive inode table blocks of the log. Inodes in the first and the
             last block are not stable: other batches may hold more of their states.
+        watched: inode numbers that are not stable either.
         logged: blocks with copies in the log, ascending; an inode that maps one is not stable.
 
     Returns:
@@ -50,6 +51,7 @@ def split_stable(
     disk = fs.inode_table(numbers)
     stable = _has_fixed_map(fs, disk)
     stable[place[~_matches_disk(table, disk, place)]] = False
+    stable &= ~np.isin(numbers, watched)
     runs = _owned_runs(fs, disk.take(stable))
     if logged is not None:
         low = np.searchsorted(logged, runs.start)

@@ -78,8 +78,17 @@ def select_candidates(
     parts = [_from_states(history, last[last >= 0], False)]
     parts += _without_content_state(history, deleted[last < 0], maps)
     if versions:
-        parts.append(_from_states(history, _earlier_version_rows(history), True))
+        rows = np.union1d(_earlier_version_rows(history), _watched_rows(history))
+        parts.append(_from_states(history, np.setdiff1d(rows, last), True))
     return _concat(parts)
+
+
+def _watched_rows(history: History) -> Rows:
+    """Content states of the watched inodes that are regular files, without those on disk."""
+    states = history.states
+    kept = np.isin(states.table.number, history.watched) & (states.tid != TID_ON_DISK)
+    kept &= states.describes_content & states.table.is_regular
+    return np.flatnonzero(kept)
 
 
 def _from_states(history: History, rows: Int64s, superseded: bool) -> Candidates:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Set
 from functools import cache
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import History
+from ext4kit.history.history import NO_NUMBERS
 from ext4kit.problems import Severity
 from ext4kit.recovery.artifacts import derive_artifacts, scan_unallocated
 from ext4kit.recovery.attribution import attribute_blocks
@@ -32,6 +34,7 @@ def find_deleted(
     versions: bool = False,
     sources: Set[SearchSource] = ALL_SOURCES,
     progress: Progress | None = None,
+    watched: Int64s = NO_NUMBERS,
 ) -> DeletedFiles:
     """All deleted files of which the evidence holds a record, with their grades.
 
@@ -41,8 +44,9 @@ def find_deleted(
         sources: where to search; all but JOURNAL read the whole unallocated space.
         progress: called with (done, total): bytes of unallocated space read, then rounds of
             matching carved contents to inodes.
+        watched: inode numbers of which each recorded state is an earlier version.
     """
-    history = History(fs, keeps_rewritten=versions)
+    history = History(fs, keeps_rewritten=versions, watched=watched)
     scan = scan_unallocated(history, sources, progress)
     artifacts = derive_artifacts(history, scan, sources)
     history = artifacts.history  # with the states that were found

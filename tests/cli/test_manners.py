@@ -33,6 +33,7 @@ COMMANDS = (
     ("deleted", "IMAGE"),
     ("recover", "IMAGE", "-o", "OUT"),
     ("explain", "IMAGE", "<13>"),
+    ("versions", "IMAGE", "/project/marble/winter"),
     ("extract", "IMAGE", "/", "-o", "OUT"),
     ("verify", "IMAGE"),
     ("crosscheck", "IMAGE"),

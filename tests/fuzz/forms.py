@@ -51,6 +51,8 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("recover IMAGE -o OUT --lost",),
     ("explain IMAGE INODE", "explain IMAGE TARGET --versions", "explain IMAGE INODE SOURCES",
      "explain IMAGE --manifest OUT --record 1"),
+    ("versions IMAGE TARGET", "versions IMAGE TARGET --diff", "versions IMAGE TARGET -o OUT",
+     "versions IMAGE TARGET --diff 1 2 SOURCES", "cat IMAGE TARGET --version 1"),
     ("verify IMAGE", "verify IMAGE --no-replay", "verify IMAGE --superblock COPY",
      "verify IMAGE --all-volumes", "deleted IMAGE --image IMAGE --all-volumes"),
     ("crosscheck IMAGE CALM", "crosscheck IMAGE --hashes CALM",

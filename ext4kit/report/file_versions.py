@@ -1,0 +1,163 @@
+"""Versions of a file as records, as a table and as differences of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from typing import Annotated, Literal, TypedDict
+
+from ext4kit import fields
+from ext4kit.errors import RequestError
+from ext4kit.fields import json_name
+from ext4kit.filesystem.content import ContentStream
+from ext4kit.output import Written
+from ext4kit.recovery import Grade
+from ext4kit.recovery.file_versions import Change, FileVersion
+from ext4kit.recovery.manifest import FileMoment, moment_record
+from ext4kit.report.safe import printable, shown
+from ext4kit.report.tables import table_lines
+from ext4kit.report.times import iso_short
+
+_HEADINGS = ("#", "committed", "modified", "size", "inode", "grade", "what happened")
+_MOST_COMPARED = 64 << 20  # bytes of a text
+
+
+class VersionEnd(TypedDict):
+    """How a file ended after its last version."""
+
+    change: Annotated[Change, "deleted, or replaced by another file at its path."]
+    committed: FileMoment | None
+    replaced_by: Annotated[int | None, "Inode number of the file that then had the path."]
+
+
+class FileVersionRecord(fields.PathOrNone):
+    """A version of a file (`versions`); with -o also a record of the manifest."""
+
+    record: Literal["file version"]
+    number: Annotated[int, "From 1, the oldest first."]
+    inode: fields.Inode
+    generation: fields.Generation
+    size: Annotated[int, "Bytes."]
+    mode: int
+    uid: int
+    gid: int
+    mtime: int
+    ctime: int
+    crtime: int | None
+    committed: Annotated[
+        FileMoment | None, "The first transaction that shows it; null if none in the journal does."
+    ]
+    changes: Annotated[list[Change], "What made it."]
+    renamed_from: Annotated[str | None, "The path before, if it was renamed."]
+    ended: Annotated[VersionEnd | None, "How the file ended after it; null if it did not."]
+    live: Annotated[bool, "The file as it is."]
+    grade: Annotated[Grade | None, "Of the content; null for the file as it is."]
+    problems: fields.Reasons
+    output: fields.Output | None
+    sha256: fields.Sha256 | None
+
+
+def version_record(version: FileVersion, written: Written | None = None) -> FileVersionRecord:
+    """The record of a version; `written` is the file that it was written to."""
+    inode, ended = version.inode, version.ended
+    return {
+        "record": "file version",
+        "number": version.number,
+        **json_name(version.path),
+        "inode": inode.number,
+        "generation": inode.generation,
+        "size": inode.size,
+        "mode": inode.mode,
+        "uid": inode.uid,
+        "gid": inode.gid,
+        "mtime": inode.mtime,
+        "ctime": inode.ctime,
+        "crtime": inode.crtime,
+        "committed": moment_record(version.committed),
+        "changes": list(version.changes),
+        "renamed_from": None if version.renamed_from is None else printable(version.renamed_from),
+        "ended": None if ended is None else {
+            "change": ended[0],
+            "committed": moment_record(ended[1]),
+            "replaced_by": version.replaced_by,
+        },
+        "live": version.is_live,
+        "grade": version.grade,
+        "problems": list(version.file.problems) if version.file else [],
+        "output": written.path if written else None,
+        "sha256": written.sha256 if written else None,
+    }  # fmt: skip
+
+
+def version_lines(versions: Sequence[FileVersion], path: bytes) -> list[str]:
+    """A table of the versions and their count."""
+    rows = [
+        (
+            str(one.number),
+            _committed(one),
+            iso_short(one.inode.mtime),
+            str(one.inode.size),
+            str(one.inode.number),
+            "live" if one.grade is None else str(one.grade),
+            _happened(one, path),
+        )
+        for one in versions
+    ]
+    count = len(versions)
+    return [
+        *table_lines(_HEADINGS, rows, right={0, 3, 4}),
+        f"{count:,} version{'s' * (count != 1)} of {shown(path)}",
+    ]
+
+
+def _committed(version: FileVersion) -> str:
+    moment = version.committed
+    return "-" if moment is None or moment.time is None else iso_short(moment.time)
+
+
+def _happened(version: FileVersion, path: bytes) -> str:
+    """What made a version and how the file ended after it, in words."""
+    words = []
+    for change in version.changes:
+        if change is Change.RENAMED and version.renamed_from is not None:
+            words.append(f"renamed from {shown(version.renamed_from)}")
+        else:
+            words.append(str(change))
+    if version.path != path:
+        place = "an unknown path" if version.path is None else shown(version.path)
+        words[-1] += f", at {place}"
+    if version.ended is not None:
+        by = f" by inode {version.replaced_by}" if version.replaced_by else ""
+        words.append(f"then {version.ended[0]}{by}")
+    return "; ".join(words)
+
+
+def difference_lines(old: FileVersion, new: FileVersion, path: bytes) -> Iterator[str]:
+    """The unified difference of two versions of a text.
+
+    Raises:
+        RequestError: a version is too large to be compared.
+    """
+    names = [f"{printable(path)} version {one.number}" for one in (old, new)]
+    texts = [_text(one) for one in (old, new)]
+    if texts[0] is None or texts[1] is None:
+        yield f"{names[0]} and version {new.number}: not both are text"
+        return
+    times = [iso_short(one.inode.mtime) for one in (old, new)]
+    before, after = (
+        [printable(line) for line in text.splitlines()] for text in texts if text is not None
+    )
+    yield from unified_diff(before, after, names[0], names[1], times[0], times[1], lineterm="")
+
+
+def _text(version: FileVersion) -> bytes | None:
+    """The bytes of a version that is a text; None for others."""
+    if version.content is None:
+        return b"" if version.inode.size == 0 else None
+    if version.content.size > _MOST_COMPARED:
+        raise RequestError(
+            f"version {version.number} has {version.content.size:,} bytes: too large to compare; "
+            "write the versions with -o"
+        )
+    data = ContentStream(version.content).readall()
+    return None if b"\0" in data else data
