@@ -27,7 +27,7 @@ from ext4kit.errors import (
 from ext4kit.evidence.containers import FORMATS
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.lost import unreadable_ranges
-from ext4kit.evidence.signatures import LVM, RAID, UNKNOWN
+from ext4kit.evidence.signatures import UNKNOWN
 from ext4kit.evidence.source import Source
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
@@ -46,7 +46,6 @@ from ext4kit.units import NANOSECONDS, Moment
 _MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
 _HINT_BYTES = 4 << 30  # maximum data to search for superblocks when an image is rejected
 _LIMITS = OpenLimits()
-_MAY_HOLD = (UNKNOWN, LVM, RAID)  # kinds that may contain an undetected file system
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 Command = Callable[..., object]
 Decorator = Callable[[Command], Command]
@@ -384,13 +383,13 @@ def chosen_volume(image: Image, options: CommonOptions) -> ImageVolume:
 
 
 def _elsewhere(image: Image, options: CommonOptions) -> str:
-    """Superblocks found where no known format begins, as the end of a message.
+    """Superblocks found and the command that opens them, as the end of a message.
+
+    Another format at the start may have been written over a file system.
 
     The search ends after `_HINT_BYTES` of data, because a user with the wrong image needs a quick
     answer.
     """
-    if image.volumes and not any(each.facts.kind in _MAY_HOLD for each in image.volumes):
-        return ""
     from ext4kit.filesystem.found import find_file_systems
     from ext4kit.report.volumes import found_text
 
@@ -430,12 +429,11 @@ def _filesystem(
     except UnsupportedError as error:
         if volume.facts.is_ext:
             raise
-        if volume.facts.kind == UNKNOWN:
-            raise UnsupportedError(f"{error}{_elsewhere(image, options)}") from error
-        where = f"{options.image}: volume {volume.facts.index}"
-        raise UnsupportedError(
-            f"{where} is {volume.facts.format}, not ext2, ext3 or ext4"
-        ) from error
+        text = str(error)
+        if volume.facts.kind != UNKNOWN:
+            where = f"{options.image}: volume {volume.facts.index}"
+            text = f"{where} is {volume.facts.format}, not ext2, ext3 or ext4"
+        raise UnsupportedError(f"{text}{_elsewhere(image, options)}") from error
 
 
 def _tell_moment(fs: FileSystem, time: int) -> None:

@@ -74,6 +74,22 @@ class DirTree:
     def __len__(self) -> int:
         return len(self.inode)
 
+    @classmethod
+    def empty(cls) -> DirTree:
+        """A tree without entries."""
+        none = np.zeros(0, np.int64)
+        return cls(none, none, Names.empty(), none, [])
+
+    def followed_by(self, other: DirTree) -> DirTree:
+        """These entries, then those of another tree."""
+        return DirTree(
+            np.concatenate([self.inode, other.inode]),
+            np.concatenate([self.file_type, other.file_type]),
+            Names.concat([self.names, other.names]),
+            np.concatenate([self.folder, other.folder + len(self.folders)]),
+            self.folders + other.folders,
+        )
+
     def batches(self, size: int) -> Iterator[RowSlice]:
         """Rows of so many entries at a time."""
         return (slice(at, min(at + size, len(self))) for at in range(0, len(self), size))
@@ -135,6 +151,7 @@ class TreeLimits:
 
     def tell(self, fs: Inodes, lost: int) -> None:
         """Report entries that cannot be listed any more."""
+        fs.tree_was_cut = True
         what = "the directory tree exceeds the limits (loop or hostile data)"
         fs.problems.add("directories", f"{what}; at least {lost:,} entries are not listed")
 
@@ -302,18 +319,39 @@ def read_tree(
     return _depth_first(read_levels(fs, number, path, only)[0], path)
 
 
+def read_trees_below(
+    fs: Inodes, tops: TreeLevel, path: bytes, only: EntryFilter | None = None
+) -> DirTree:
+    """The given entries of a directory that does not exist, and all below them.
+
+    Args:
+        fs: the file system.
+        tops: the entries.
+        path: path of that directory.
+        only: as for `read_tree`.
+    """
+    return _depth_first(read_levels(fs, 0, path, only, tops)[0], path)
+
+
 def read_levels(
-    fs: Inodes, number: int, path: bytes, only: EntryFilter | None
+    fs: Inodes, number: int, path: bytes, only: EntryFilter | None, tops: TreeLevel | None = None
 ) -> tuple[list[TreeLevel], list[Rows]]:
     """(the levels of a tree, in each the rows of the directories that were read).
 
-    A directory that is reached twice is read once. Arguments are those of `read_tree`.
+    A directory that is reached twice is read once. Arguments are those of `read_tree`; `tops` is
+    the first level, where it is known.
     """
     levels: list[TreeLevel] = []
     opened: list[Rows] = []
     bounds = TreeLimits.of(fs)
     seen = np.array([number], np.int64)
     frontier, rows, above = seen, np.zeros(1, np.int64), np.array([len(path)])
+    if tops is not None:
+        levels.append(tops)
+        rows = np.flatnonzero(tops.file_type == DIRECTORY_TYPE)
+        opened.append(rows)
+        frontier = seen = tops.number[rows]
+        above = len(path) + 1 + tops.names.length
     while len(frontier):
         level, children = read_level(fs, frontier, rows, bounds, only)
         level, children, above = _limit_level(fs, level, children, above, bounds)
@@ -344,6 +382,7 @@ def _limit_level(
     count = bounds.take_text(length)
     deep = children[(children < count) & (length[children] > LONGEST_PATH)]
     for entry in deep[: fs.problems.limit].tolist():
+        fs.tree_was_cut = True
         what = "is nested too deep: what is below is not listed"
         fs.problems.add(f"directory inode {level.number[entry]}", what)
     children = children[(children < count) & (length[children] <= LONGEST_PATH)]

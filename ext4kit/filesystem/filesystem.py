@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ext4kit.filesystem.directories import (
     DirListing,
     DirTree,
     EntryFilter,
+    TreeLevel,
     read_directories,
     read_tree,
 )
@@ -27,14 +29,18 @@ from ext4kit.parsers.superblock import SUPERBLOCK, Superblock, judge
 from ext4kit.problems import Problems
 from ext4kit.units import TransactionId
 
+if TYPE_CHECKING:
+    from ext4kit.filesystem.overwritten import OverwrittenStart
+
 ROOT = 2
+FOLDER = b"unattached"  # has what cannot be reached from the root
 INODES_OF_A_TREE = 1 << 20  # in use; more are listed in pieces
 XATTR_VALUE_LIMIT = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
 class WalkEntry:
-    """A path and its inode; `inode` is None if its number cannot exist."""
+    """A path and its inode; None if its number cannot exist, or for a destroyed root."""
 
     path: bytes
     number: int
@@ -47,9 +53,11 @@ class FileSystem(Inodes):
     Attributes:
         journal_device: the external journal, if the file system has one and it was given.
         as_of: stored tid of the transaction whose state is shown; None for the present.
+        overwritten: the source without its first bytes, if foreign data overwrote them.
     """
 
     journal_device: Source | None = None
+    overwritten: OverwrittenStart | None = None
     as_of: TransactionId | None = None
 
     @classmethod
@@ -72,7 +80,15 @@ class FileSystem(Inodes):
             problems.add("evidence", f"ends early: {lost:,} of {chosen.blocks_count:,} blocks lost")
         for name, how in chosen.features.gaps.items():
             problems.add("superblock", f"feature {name} is {how}")
-        return cls(blocks, chosen, problems)
+        fs = cls(blocks, chosen, problems)
+        if chosen.group_number or fs.groups_were_damaged:
+            from ext4kit.filesystem.overwritten import without_overwritten
+
+            if start := without_overwritten(fs, source):
+                rest = SourceBlocks(start, chosen.block_size, chosen.blocks_count)
+                fs = cls(rest, chosen, problems)
+                fs.overwritten = start
+        return fs
 
     def with_blocks(self, blocks: BlockReader) -> FileSystem:
         """The file system read by another block reader (such as a replayed journal)."""
@@ -89,7 +105,7 @@ class FileSystem(Inodes):
             else:
                 self.problems.add("superblock", f"the log's copy is not used: {wrong}")
         other = FileSystem(blocks, superblock, self.problems)
-        other.journal_device = self.journal_device
+        other.journal_device, other.overwritten = self.journal_device, self.overwritten
         return other
 
     def xattrs(self, inode: Inode) -> dict[bytes, bytes]:
@@ -143,14 +159,34 @@ class FileSystem(Inodes):
         path = target.encode("utf-8", "surrogateescape") if isinstance(target, str) else target
         if path.startswith(b"<") and path.endswith(b">") and path[1:-1].isdigit():
             return self.inode(int(path[1:-1])).number
-        number = ROOT
-        for part in path.split(b"/"):
-            if part not in (b"", b"."):
-                number = self._lookup_child(number, part, path)
+        number, parts = ROOT, [part for part in path.split(b"/") if part not in (b"", b".")]
+        if parts[:1] == [FOLDER] and len(parts) > 1 and not self.has_name(ROOT, FOLDER):
+            number, parts = self._top(parts[1], path), parts[2:]
+        for part in parts:
+            number = self._lookup_child(number, part, path)
         return number
+
+    def has_entries(self, number: int) -> bool:
+        """Whether an inode is a directory, or the root directory, even if that is destroyed."""
+        return number == ROOT or self.inode(number).is_directory
+
+    def has_name(self, number: int, name: bytes) -> bool:
+        """Whether a directory has an entry of that name."""
+        if number == ROOT and self.root_is_lost:
+            return False
+        return name in self._listing(number).names.tolist()
+
+    def _top(self, name: bytes, path: bytes) -> int:
+        """The inode number of a name in `/unattached`."""
+        number = name.removeprefix(b"inode-")
+        if number == name or not number.isdigit():
+            raise RequestError(f"{path_text(path)}: no such file or directory in the image")
+        return self.inode(int(number)).number
 
     def _lookup_child(self, number: int, name: bytes, path: bytes) -> int:
         shown = path_text(path)
+        if number == ROOT and self.root_is_lost:
+            raise RequestError(f"{shown}: the root directory is destroyed; see ls /unattached")
         if not self.inode(number).is_directory:
             raise RequestError(f"{shown}: a part of the path is not a directory")
         listing = self._listing(number)
@@ -188,15 +224,67 @@ class FileSystem(Inodes):
             path: its path.
             only: which entries to keep beside directories; all by default.
         """
-        return read_tree(self, number, path, only)
+        if number != ROOT:
+            return read_tree(self, number, path, only)
+        errors = self.problems.errors
+        found = DirTree.empty() if self.root_is_lost else read_tree(self, number, path, only)
+        more = self._unattached_tree(errors, path, only)
+        return found if more is None else found.followed_by(more)
 
     def tree_pieces(self, number: int = ROOT, path: bytes = b"") -> Iterator[DirTree]:
         """What `tree` gives, in consecutive pieces where the file system has very many inodes."""
-        if self._inodes_in_use <= INODES_OF_A_TREE:
-            return iter([self.tree(number, path)])
+        if self._inodes_in_use <= INODES_OF_A_TREE or (number == ROOT and self.root_is_lost):
+            yield self.tree(number, path)
+            return
         from ext4kit.filesystem.tree_pieces import read_tree_pieces
 
-        return read_tree_pieces(self, number, path)
+        errors = self.problems.errors
+        yield from read_tree_pieces(self, number, path)
+        more = self._unattached_tree(errors, path, None) if number == ROOT else None
+        if more is not None:
+            yield more
+
+    def _unattached_tree(
+        self, errors: int, path: bytes, only: EntryFilter | None
+    ) -> DirTree | None:
+        """What cannot be reached from the root; None where the tree shows no damage.
+
+        Args:
+            errors: number of problems before the tree was read.
+            path: path of the root.
+            only: as for `tree`.
+        """
+        is_damaged = self.root_is_lost or self.groups_were_damaged
+        if self.tree_was_cut or not (is_damaged or self.problems.errors > errors):
+            return None
+        from ext4kit.filesystem.directories import read_trees_below
+        from ext4kit.filesystem.unattached import kept_by
+
+        tops = kept_by(self.unattached, only)
+        return read_trees_below(self, tops, path + b"/" + FOLDER, only) if len(tops) else None
+
+    @cached_property
+    def root_is_lost(self) -> bool:
+        """Whether inode 2 is no directory any more."""
+        (lost,) = ~self.inode_table(np.array([ROOT])).is_dir
+        if lost:
+            what = "the root directory is destroyed"
+            self.problems.add(f"inode {ROOT}", what)
+        return bool(lost)
+
+    @cached_property
+    def unattached(self) -> TreeLevel:
+        """The tops of all trees that cannot be reached from the root (`unattached.py`)."""
+        from ext4kit.filesystem.unattached import find_unattached
+
+        reached = np.zeros(0, np.int64) if self.root_is_lost else read_tree(self, ROOT).inode
+        found = find_unattached(self, reached)
+        if count := len(found):
+            what = "file or tree is" if count == 1 else "files and trees are"
+            where = "listed in /unattached by inode number"
+            text = f"{count:,} {what} not reached from the root directory; {where}"
+            self.problems.add("directories", text)
+        return found
 
     def names_expected(self, number: int = ROOT) -> int:
         """About how many names `tree_pieces` gives of the root; 0 where its first piece tells."""
@@ -212,8 +300,9 @@ class FileSystem(Inodes):
         """The path itself, then all entries below it, depth first."""
         raw = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
         start = self.lookup(raw)
-        yield WalkEntry(b"/" + raw.strip(b"/"), start, self.inode(start))
-        if not self.inode(start).is_directory:
+        is_lost = start == ROOT and self.root_is_lost
+        yield WalkEntry(b"/" + raw.strip(b"/"), start, None if is_lost else self.inode(start))
+        if not self.has_entries(start):
             return
         for tree in self.tree_pieces(start, (b"/" + raw.strip(b"/")).rstrip(b"/")):
             for some in tree.batches(INODES_AT_ONCE):

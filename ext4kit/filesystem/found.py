@@ -186,7 +186,9 @@ def _of_identity(
     return [max(found, key=lambda start: start[1])[0]] if found else []
 
 
-_Rank = tuple[bool, int, int]  # of a superblock copy: valid, last write, low offset
+# Of a superblock copy: the source holds the whole file system that it describes, which copies in a
+# log do not know the start of; it is valid; last write; low offset.
+_Rank = tuple[bool, bool, int, int]
 
 
 def _read_start(
@@ -206,7 +208,8 @@ def _read_start(
     if basis is Basis.ONE and not best.is_sound[0]:
         return None
     one = FoundFileSystem(offset, superblock, place, len(copies), basis, source.size - offset)
-    return one, (bool(best.is_sound[0]), int(best.written[0]), -place)
+    is_whole = one.is_whole and offset >= 0
+    return one, (is_whole, bool(best.is_sound[0]), int(best.written[0]), -place)
 
 
 def _superblock_at(source: Source, place: int) -> Superblock | None:

@@ -36,9 +36,13 @@ class Inodes:
 
     Attributes:
         unreadable: problem text for a block that cannot be read.
+        groups_were_damaged: whether a group descriptor is missing or taken from a copy.
+        tree_was_cut: whether a tree exceeded its limits, so that entries of it are not known.
     """
 
     unreadable = "cannot be read"
+    groups_were_damaged = False
+    tree_was_cut = False
 
     def __init__(
         self, blocks: BlockReader, superblock: Superblock, problems: Problems | None = None
@@ -46,7 +50,9 @@ class Inodes:
         self.blocks = blocks
         self.superblock = superblock
         self.problems = problems if problems is not None else Problems()
+        before = self.problems.total
         self.groups = read_groups(blocks, superblock, self.problems)
+        self.groups_were_damaged = self.problems.total > before
         self.bitmaps = Bitmaps(blocks, superblock, self.groups, self.problems)
 
     @property
@@ -106,8 +112,13 @@ class Inodes:
     def inode_table(self, numbers: Int64s) -> InodeTable:
         """The inodes `numbers` as columns; an unreadable inode is all zeros."""
         rows, readable = self.inode_rows(numbers)
-        for number in numbers[~readable][: self.problems.limit].tolist():
-            self.problems.add(f"inode {number}", f"its table block {self.unreadable}")
+        missing = np.unique(numbers[~readable])
+        for some in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):
+            if len(some) == 1:
+                self.problems.add(f"inode {some[0]}", f"its table block {self.unreadable}")
+            elif len(some):
+                where = f"inodes {some[0]:,} to {some[-1]:,}"
+                self.problems.add(where, f"their table blocks {self.unreadable}")
         return parse_inodes(rows, numbers, self.superblock)
 
     def inode_batches(self) -> Iterator[InodeTable]:

@@ -34,11 +34,11 @@ def read_superblock(source: Source, number: int | None, problems: Problems) -> S
     """
     if number is not None:
         for offset in (size * number for size in BLOCK_SIZES):
-            found = _valid_superblock(source, offset or SUPERBLOCK_OFFSET)
+            found = valid_superblock(source, offset or SUPERBLOCK_OFFSET)
             if found and (number == 0 or found.block_size * number == offset):
                 return found
         raise RequestError(f"{source.name}: no ext2/3/4 superblock at block {number}")
-    primary = _valid_superblock(source, SUPERBLOCK_OFFSET)
+    primary = valid_superblock(source, SUPERBLOCK_OFFSET)
     if primary and Incompat.JOURNAL_DEV in primary.features:
         raise UnsupportedError(f"{source.name}: an external journal device, not a file system")
     if primary and primary.checksum_ok is not False:
@@ -55,7 +55,8 @@ def read_superblock(source: Source, number: int | None, problems: Problems) -> S
     return backup
 
 
-def _valid_superblock(source: Source, offset: int) -> Superblock | None:
+def valid_superblock(source: Source, offset: int) -> Superblock | None:
+    """The superblock at a byte offset, None where no usable one is."""
     if offset + SUPERBLOCK.size > source.size:
         return None
     try:
@@ -70,7 +71,7 @@ def backup_superblocks(source: Source) -> Iterator[Superblock]:
     for group in BACKUP_GROUPS:
         for size in BLOCK_SIZES:
             start = (size == 1024) + group * 8 * size
-            found = _valid_superblock(source, start * size)
+            found = valid_superblock(source, start * size)
             if found and found.block_size == size and found.checksum_ok is not False:
                 yield found
 

@@ -50,7 +50,8 @@ class PathHistory:
         tree = self.history.fs.tree(only=directories_only)
         rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
         numbers = tree.inode[rows].tolist()
-        by_path = {b"": ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))
+        tops = {b"": ROOT, b"/unattached": ROOT}
+        by_path = tops | dict(zip(tree.paths_of(rows), numbers, strict=True))
         directories = [by_path.get(path) for path in tree.folders]
         above = map(directories.__getitem__, tree.folder[rows].tolist())
         places = zip(numbers, above, tree.names.take(rows).tolist(), strict=True)

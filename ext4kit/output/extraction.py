@@ -155,7 +155,7 @@ def _items(
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[ExtractItem]:
     """The selected ones of the target itself and, if it is a directory, of all files below it."""
-    root = fs.inode(number)
+    root = None if number == ROOT and fs.root_is_lost else fs.inode(number)
     by_number = target.startswith(b"<")
     path = target if by_number else b"/".join([b"", *filter(None, target.split(b"/"))])
     top = [b"unnamed", b"inode-%d" % number] if by_number else [b"files"]
@@ -165,9 +165,9 @@ def _items(
         return top + [part for part in of[skip:].split(b"/") if part]
 
     top_path = path or b"/"
-    if len(selected_rows(fs, selection, [top_path], np.array([number]))):
+    if root and len(selected_rows(fs, selection, [top_path], np.array([number]))):
         yield ExtractItem(top_path, parts(path), root)
-    if not root.is_directory:
+    if not fs.has_entries(number):
         return
     for some in selected_files(fs, selection, AT_ONCE, number, path):
         columns = some.places, fs.inodes_known(some.table.number)

@@ -16,6 +16,7 @@ from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.journal.fast_commits.scan import added_ranges
 from ext4kit.journal.replay import ReplayedBlocks
 
+FOREIGN = -1  # stands for an inode number: data of no file of this file system
 RUNS_AT_ONCE = 4096  # of which bitmaps are asked together
 
 
@@ -46,7 +47,7 @@ class BlockReuse(Table):
     Attributes:
         candidate: row of the candidate; ascending.
         start, length: the blocks.
-        inode: inode number of the later owner, 0 if unknown.
+        inode: inode number of the later owner, 0 if unknown, FOREIGN for foreign data.
         tid: transaction that shows the later use, TID_ON_DISK for the present.
     """
 
@@ -134,7 +135,7 @@ def find_reuse(
         freed: per candidate: the transaction that shows it freed, TID_NONE while it holds its
             blocks still (an orphan).
     """
-    now = _allocated_now(history, runs, freed)
+    now = BlockReuse.concat([_overwritten(history, runs), _allocated_now(history, runs, freed)])
     parts = [now.take(~_always_own(history, uses.by_inodes, now, instance, since))]
     for theirs, after in (
         (uses.by_inodes, since),
@@ -155,6 +156,17 @@ def find_reuse(
     return found.take(np.lexsort((-found.tid, found.start, found.candidate)))
 
 
+def _overwritten(history: History, runs: Runs) -> BlockReuse:
+    """Blocks at the start of the file system that foreign data overwrote; of the inode FOREIGN."""
+    if history.fs.overwritten is None:
+        return BlockReuse.empty()
+    end = history.fs.overwritten.end // history.fs.superblock.block_size
+    runs = runs.take(runs.physical < end)
+    length = np.minimum(runs.length, end - runs.physical)
+    tid = np.full(len(runs), TID_ON_DISK)
+    return BlockReuse(runs.owner, runs.physical, length, np.full(len(runs), FOREIGN), tid)
+
+
 def _always_own(
     history: History, uses: BlockUses, now: BlockReuse, instance: Rows, since: Int64s
 ) -> Bools:
@@ -163,7 +175,7 @@ def _always_own(
     An earlier version shares them with the file as it is. Nobody else has had them.
     """
     own = instance[now.candidate]
-    is_own: Bools = now.inode != 0
+    is_own: Bools = now.inode > 0
     if not is_own.any():
         return is_own
     is_own = is_own & history.is_allocated[own] & (history.number[own] == now.inode)

@@ -16,6 +16,7 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.directories import with_inodes
 from ext4kit.history.history import TID_ON_DISK
 from ext4kit.recovery.attribution import BlockAttribution
+from ext4kit.recovery.block_uses import FOREIGN
 from ext4kit.recovery.content import LostPiece, blocks_without_copy, drop_overlaps, total_blocks
 from ext4kit.recovery.discarded import find_discarded
 
@@ -138,6 +139,9 @@ def _owner_texts(blocks: BlockAttribution) -> Callable[[int, int], str]:
 
     def text(number: int, tid: int) -> str:
         if tid == TID_ON_DISK:
+            if number == FOREIGN:
+                start = blocks.history.fs.overwritten
+                return start.by if start else "foreign data"
             if not number:
                 return UNKNOWN_OWNER
             path = paths.get(number)

@@ -17,6 +17,7 @@ from ext4kit.errors import AccessError, CorruptError, quoted
 from ext4kit.fields import Nothing, TargetText, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DirTree
+from ext4kit.filesystem.filesystem import FOLDER, ROOT
 from ext4kit.parsers.inode import CRTIME_END, KINDS, InodeTable, is_fast_symlink
 from ext4kit.report import text_columns
 from ext4kit.report.safe import are_plain, printable, printable_lines, shown, shown_lines
@@ -67,12 +68,19 @@ def list_names(
     Raises:
         RequestError: the path does not exist.
     """
+    if target.strip(b"/") == FOLDER and not fs.has_name(ROOT, FOLDER):
+        tops = fs.unattached
+        return iter([ListedNames(tops.names.tolist(), tops.number, target)])
     number = fs.lookup(target)
-    if not fs.inode(number).is_directory:
+    if not fs.has_entries(number):
         return iter([ListedNames([target], np.array([number]))])
     if recursive:
         trees = fs.tree_pieces(number, _path(target))
         return (ListedNames([], tree.inode, tree=tree) for tree in trees)
+    if number == ROOT and fs.root_is_lost:
+        tops = fs.unattached
+        names = [FOLDER + b"/" + name for name in tops.names.tolist()]
+        return iter([ListedNames(names, tops.number, b"/")])
     entries = sorted(fs.entries(number), key=lambda entry: entry.name)
     kept = [entry for entry in entries if hidden or entry.name not in (b".", b"..")]
     numbers = np.array([entry.inode for entry in kept], np.int64)

@@ -178,15 +178,21 @@ def found_record(one: FoundFileSystem) -> FoundRecord:
 
 def found_text(found: Sequence[FoundFileSystem], image: str) -> str:
     """The found file systems and the options that read them, in one line; "" for none."""
-    fit = [one for one in found if one.offset >= 0]
+    fit = [one for one in found if one.offset >= 0 and (one.is_whole or one.basis is not Basis.ONE)]
+    if not fit and any(one.offset >= 0 for one in found):
+        return f"a superblock of {found[0].superblock.kind} was found, probably in its journal; " \
+               f"`ext4kit ls {image} --lost` searches for the file system"  # fmt: skip
     if not fit:
         return ""
-    named = []
+    named, options = [], []
     for one in fit[:MOST_NAMED]:
         label = one.superblock.label
         name = f" {printable_text(label)!r}" if label else ""
         option = f" --superblock {one.block}" if one.block else ""
-        named.append(f"{one.superblock.kind}{name} at --offset {one.offset}{option}")
+        options.append(f"--offset {one.offset}{option}")
+        named.append(f"{one.superblock.kind}{name} at {options[-1]}")
     more = f" and {len(fit) - MOST_NAMED} more" if len(fit) > MOST_NAMED else ""
-    advice = f"`ext4kit volumes {image} --scan` tells more"
+    advice = f"`ext4kit ls {image} {options[0]}` reads the first"
+    if len(fit) > 1:
+        advice += f", `ext4kit volumes {image} --scan` tells more"
     return f"superblocks found: {', '.join(named)}{more}; {advice}"

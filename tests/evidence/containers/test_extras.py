@@ -100,6 +100,7 @@ def test_every_command_works_without_any(sample: Path, tmp_path: Path) -> None:
         ("extract", sample, "/", "-o", tmp_path / "extracted"),
         ("deleted", sample),
         ("explain", sample, "<14>"),
+        ("versions", sample, "/keep/odd names/two words.txt"),
         ("recover", sample, "-o", tmp_path / "recovered"),
         ("verify", sample),
         ("crosscheck", sample, "--hashes"),
