@@ -215,7 +215,8 @@ JOURNAL_GAP_AFTER_COPIES = Reason(
 )
 UNCLEAN_SHUTDOWN = Reason(
     "unclean-shutdown",
-    "An unclean shutdown followed; uncommitted writes of other files may be in the blocks.",
+    "An unclean shutdown followed, or is not excluded; uncommitted writes of other files may be in"
+    " the blocks.",
 )
 UNLOGGED_REUSE = Reason(
     "unlogged-reuse",
@@ -304,6 +305,18 @@ SHARED_BLOCKS = Reason("shared-blocks", "Another inode also maps some of these b
 
 # -- the state after a transaction ------------------------------------------------------------
 
+LIVE_INODE_CHECKSUM = Reason(
+    "live-inode-checksum",
+    "The inode has a wrong checksum; the kernel refuses the file (EBADMSG).",
+)
+LIVE_MAP_DAMAGED = Reason(
+    "live-map-damaged",
+    "A part of the block map is damaged or out of order; the kernel refuses it (EUCLEAN).",
+)
+LIVE_MAP_CHECKSUM = Reason(
+    "live-map-checksum",
+    "A block of the block map has a wrong checksum; the kernel refuses it (EBADMSG).",
+)
 AS_OF_INODE_CHANGED = Reason(
     "as-of-inode-changed",
     "The content is uncertain: the inode changed after transaction {tid}, and the journal holds no"

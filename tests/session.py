@@ -478,8 +478,7 @@ def _fsync(actor: Actor) -> None:
 @contextmanager
 def _mounted(image: Path, setup: Setup) -> Iterator[tuple[Path, Callable[[], None]]]:
     """(mount point, what mounts it again)."""
-    root = image.with_name(f"{image.name}.mounted")
-    root.mkdir()
+    root = machine.mount_point()
     options = ",".join(filter(None, ("noatime,commit=600", setup.mount)))
     try:
         with machine.loop_device(image) as device:

@@ -87,6 +87,10 @@ class AsOfFileSystem(FileSystem):
             return None
         return self._vouching.judge(inode).reason
 
+    def content_uncertainties(self, table: InodeTable) -> list[Reason | None]:
+        """`content_uncertainty` of each inode of a table."""
+        return list(map(self.content_uncertainty, table.each()))
+
     def vouch_by(self, intact_contents: IntactContents) -> None:
         """Vouch for contents of files deleted later too (`ContentCertainty.intact_contents`)."""
         self._vouching.intact_contents = intact_contents

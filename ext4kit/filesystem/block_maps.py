@@ -233,6 +233,9 @@ def _extent_nodes(
     walk.damaged[owner[~sound]] = True
     row, slot = expand(np.where(sound & (depth == 0), entries, 0))
     logical, length, physical, unwritten = extents.parse_extents(rows, row, slot)
+    # Source: kernel fs/ext4/extents.c, `ext4_valid_extent_entries`.
+    disorder = (row[1:] == row[:-1]) & (logical[1:] < logical[:-1] + length[:-1])
+    walk.damaged[owner[row[1:][disorder]]] = True
     walk.collect(Runs(owner[row], logical, length, physical, unwritten))
     row, slot = expand(np.where(sound & (depth > 0), entries, 0))
     _, child = extents.parse_children(rows, row, slot)

@@ -212,6 +212,8 @@ class FileSystem(Inodes):
             raise RequestError(f"{what} is a {inode.kind}, not a regular file")
         if inode.is_encrypted:
             raise RequestError(f"{what} is encrypted; `content` gives the ciphertext")
+        if doubt := self.content_uncertainty(inode):
+            self.problems.add(what, doubt.text)
         return self.content(inode).open()
 
     def tree(
@@ -257,6 +259,8 @@ class FileSystem(Inodes):
         is_damaged = self.root_is_lost or self.groups_were_damaged
         if self.tree_was_cut or not (is_damaged or self.problems.errors > errors):
             return None
+        if self.as_of is not None:  # what is not known is not missing
+            return None
         from ext4kit.filesystem.directories import read_trees_below
         from ext4kit.filesystem.unattached import kept_by
 
@@ -266,6 +270,8 @@ class FileSystem(Inodes):
     @cached_property
     def root_is_lost(self) -> bool:
         """Whether inode 2 is no directory any more."""
+        if self.as_of is not None:
+            return False
         (lost,) = ~self.inode_table(np.array([ROOT])).is_dir
         if lost:
             what = "the root directory is destroyed"

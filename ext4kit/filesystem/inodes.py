@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from ext4kit import reasons
 from ext4kit.arrays.grouping import distinct, expand, row_bounds
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map, map_inodes
@@ -16,14 +17,25 @@ from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.filesystem.superblocks import read_groups
+from ext4kit.parsers.extents import block_checksum_ok
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags
-from ext4kit.parsers.inode import Inode, InodeTable, inode_checksums_ok, parse_inode, parse_inodes
+from ext4kit.parsers.inode import (
+    Inode,
+    InodeFlags,
+    InodeTable,
+    inode_checksums_ok,
+    inode_seeds,
+    parse_inode,
+    parse_inodes,
+)
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problems
 from ext4kit.reasons import Reason
 
 INODES_AT_ONCE = 1 << 16
+_TREE_BLOCKS_AT_ONCE = 1 << 10
+_MOST_NAMED = 64  # unreadable inodes in a row that are told one by one
 
 
 class Inodes:
@@ -114,11 +126,12 @@ class Inodes:
         rows, readable = self.inode_rows(numbers)
         missing = np.unique(numbers[~readable])
         for some in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):
-            if len(some) == 1:
-                self.problems.add(f"inode {some[0]}", f"its table block {self.unreadable}")
-            elif len(some):
+            if len(some) > _MOST_NAMED:
                 where = f"inodes {some[0]:,} to {some[-1]:,}"
                 self.problems.add(where, f"their table blocks {self.unreadable}")
+                continue
+            for number in some.tolist():
+                self.problems.add(f"inode {number}", f"its table block {self.unreadable}")
         return parse_inodes(rows, numbers, self.superblock)
 
     def inode_batches(self) -> Iterator[InodeTable]:
@@ -248,9 +261,39 @@ class Inodes:
         return Content(self.blocks, inode.size, self.block_map(inode) if runs is None else runs)
 
     def content_uncertainty(self, inode: Inode) -> Reason | None:
-        """Why the bytes of `content` are uncertain; always None for the present."""
-        del inode
-        return None
+        """Why the bytes of `content` are uncertain; now: why the kernel refuses them."""
+        return self.content_uncertainties(self._as_table(inode))[0]
+
+    def content_uncertainties(self, table: InodeTable) -> list[Reason | None]:
+        """`content_uncertainty` of each regular file of a table; None for other inodes."""
+        found: list[Reason | None] = [None] * len(table)
+        maps = self.map_table_silently(table)
+        has_checksums = self.superblock.has_metadata_checksums
+        wrong = np.zeros(len(table), bool)
+        if has_checksums:
+            wrong = ~inode_checksums_ok(table, self.superblock)
+            for row in self._wrong_tree_blocks(table, *maps.tree_blocks):
+                found[row] = reasons.LIVE_MAP_CHECKSUM
+        for row in np.flatnonzero(maps.damaged).tolist():
+            found[row] = reasons.LIVE_MAP_DAMAGED
+        for row in np.flatnonzero(wrong).tolist():
+            found[row] = reasons.LIVE_INODE_CHECKSUM
+        for row in np.flatnonzero(~table.is_regular | (table.links_count == 0)).tolist():
+            found[row] = None
+        return found
+
+    def _wrong_tree_blocks(self, table: InodeTable, owner: Rows, block: Int64s) -> Iterator[int]:
+        """Rows whose extent tree has a block with a wrong checksum."""
+        by_extents = (table.flags[owner] & int(InodeFlags.EXTENTS)) != 0
+        owner, block = owner[by_extents], block[by_extents]
+        seeds = inode_seeds(self.superblock, table.number[owner], table.generation[owner])
+        for start in range(0, len(block), _TREE_BLOCKS_AT_ONCE):
+            some = slice(start, start + _TREE_BLOCKS_AT_ONCE)
+            data, readable = self.fetch(block[some])
+            each = zip(owner[some].tolist(), seeds[some].tolist(), data, readable, strict=True)
+            for row, seed, bytes_of, is_read in each:
+                if is_read and not block_checksum_ok(seed, bytes_of.tobytes()):
+                    yield row
 
     def link_target(self, inode: Inode, runs: Runs | None = None) -> bytes:
         """Target of a symlink, or the ciphertext if it is encrypted; `runs` as for `content`.

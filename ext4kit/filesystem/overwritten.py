@@ -89,8 +89,9 @@ def without_overwritten(fs: Inodes, source: Source) -> OverwrittenStart | None:
         by = "foreign data" if by == "zeros" else by
         end = (last + 1) * size
     end = min(end, source.size) // size * size
-    if end <= SUPERBLOCK_OFFSET:
-        return None
+    descriptors = -(-fs.superblock.groups_count * fs.superblock.descriptor_size // size)
+    if end <= (fs.superblock.first_data_block + 1 + descriptors) * size:
+        return None  # what has copies is read from them
     what = f"bytes 0 to {end - 1:,} were overwritten by {by}; nothing is read from there"
     fs.problems.add("start", what)
     if by == "foreign data" and valid * size > end:

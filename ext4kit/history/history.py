@@ -144,7 +144,7 @@ class History:
         """
         breaks = find_journal_gaps(self.log)
         if self.mounts is not None:
-            breaks = breaks.with_mounts(self.mounts)
+            breaks = breaks.with_mounts(self.mounts, self.fs.superblock.mount_count)
         if self.log is None or self.epochs.is_single:
             return breaks
         tid = self.log.transactions.order

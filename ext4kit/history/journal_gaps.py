@@ -44,22 +44,31 @@ class JournalGaps:
     restarted_at: int = NO_RESTART
     damaged: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def with_mounts(self, mounts: MountCounts) -> JournalGaps:
-        """The gaps with `unmounted` False where the mount count excludes a plain unmount.
+    def with_mounts(self, mounts: MountCounts, now: int) -> JournalGaps:
+        """The gaps with `unmounted` True only where the mount counts show a plain unmount.
 
-        A recovery that is followed by no commit leaves the same ids as an unmount.
+        A recovery that is followed by no commit leaves the same ids as an unmount, and the next
+        mount makes it two mounts. Each gap is at least one mount: if the counts on both sides of
+        some gaps differ by the number of gaps, each is exactly one. Without such counts it is not
+        known: with an orphan file the kernel logs the superblock seldom.
+
+        Args:
+            mounts: the counts in the journal.
+            now: `s_mnt_count` on disk, the count of the last session or of a later mount.
         """
-        if not len(self.tid_before) or not len(mounts):
+        if not len(self.tid_before):
             return self
-        ends, begins = self.tid_before, self.tid_after
-        last = np.searchsorted(mounts.tid, ends, side="right") - 1
-        first = np.searchsorted(mounts.tid, begins)
-        known = (last >= 0) & (first < len(mounts))
-        last, first = np.maximum(last, 0), np.minimum(first, len(mounts) - 1)
-        known &= mounts.tid[last] >= np.append(0, begins[:-1])  # in the session that ended
-        known &= mounts.tid[first] <= np.append(ends[1:], NO_RESTART)  # in the one that started
-        once = (mounts.counts(first) - mounts.counts(last)) == 1
-        return replace(self, unmounted=self.unmounted & (once | ~known))
+        gaps = len(self.tid_before)
+        counts = mounts.counts(np.arange(len(mounts)))
+        session = np.append(np.searchsorted(self.tid_before, mounts.tid), gaps)
+        counts = np.append(counts, max(now, int(counts[session[:-1] == gaps].max(initial=0))))
+        every = np.arange(gaps)
+        last = np.searchsorted(session, every, side="right") - 1  # the newest one up to the gap
+        first = np.searchsorted(session, every, side="right")
+        known = last >= 0
+        last = np.maximum(last, 0)
+        once = known & (counts[first] - counts[last] == session[first] - session[last])
+        return replace(self, unmounted=self.unmounted & once)
 
     def first_gap_after(self, tids: Int64s) -> Rows:
         """Row of the first gap after each transaction; the number of gaps if there is none."""

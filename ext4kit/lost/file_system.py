@@ -24,6 +24,7 @@ from ext4kit.parsers.inode import GOOD_OLD_SIZE, InodeTable, inode_checksums_ok,
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.parsers.traces import plausible_inodes
 from ext4kit.problems import Problems
+from ext4kit.reasons import Reason
 
 TAKEN = "is used by the file system that was created later"
 GONE = "is missing"
@@ -136,6 +137,10 @@ class LostFileSystem(FileSystem):
 
     blocks: LostBlocks
     unreadable = GONE
+
+    def content_uncertainties(self, table: InodeTable) -> list[Reason | None]:
+        """None for each inode: the grades of a lost file system tell what speaks against it."""
+        return [None] * len(table)
 
     def __init__(
         self,

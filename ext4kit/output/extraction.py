@@ -72,6 +72,7 @@ class ExtractItem:
     Attributes:
         runs: its block map; None when it is not read yet.
         is_known: False when the state of the inode is unknown (as of a transaction).
+        doubt: why its content is uncertain.
     """
 
     path: bytes
@@ -79,6 +80,7 @@ class ExtractItem:
     inode: Inode
     runs: Runs | None = None
     is_known: bool = True
+    doubt: Reason | None = None
 
 
 def extract(
@@ -166,17 +168,18 @@ def _items(
 
     top_path = path or b"/"
     if root and len(selected_rows(fs, selection, [top_path], np.array([number]))):
-        yield ExtractItem(top_path, parts(path), root)
+        doubt = fs.content_uncertainty(root)
+        yield ExtractItem(top_path, parts(path), root, doubt=doubt)
     if not fs.has_entries(number):
         return
     for some in selected_files(fs, selection, AT_ONCE, number, path):
-        columns = some.places, fs.inodes_known(some.table.number)
-        lists = (column.tolist() for column in columns)
+        doubts = fs.content_uncertainties(some.table)
+        lists = some.places.tolist(), fs.inodes_known(some.table.number).tolist(), doubts
         each = zip(some.paths, some.table.each(), fs.block_maps(some.table), *lists, strict=True)
-        for at, (name, inode, runs, place, is_known) in enumerate(each):
+        for at, (name, inode, runs, place, is_known, doubt) in enumerate(each):
             if progress is not None and at % 64 == 0:
                 progress(place, some.total)
-            yield ExtractItem(name, parts(name), inode, runs, is_known)
+            yield ExtractItem(name, parts(name), inode, runs, is_known, doubt)
 
 
 _Make = Callable[[ExtractItem], Written | None]
@@ -256,8 +259,8 @@ class _Extraction:
         for offset, length, why in written.lost if written else ():
             why = f"{why}; {ZEROS_WRITTEN}"
             found.append(reasons.READ_ERROR.filled(length=length, offset=offset, why=why))
-        if has_content and (doubt := fs.content_uncertainty(item.inode)):
-            found.append(doubt)
+        if has_content and item.doubt is not None:
+            found.append(item.doubt)
         if item.inode.is_encrypted:
             fs.problems.add(where, "is encrypted: ciphertext", Severity.WARNING)
         for each in found:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -119,11 +120,19 @@ def unmount(where: Path) -> None:
     run("umount", where)
 
 
+def mount_point() -> Path:
+    """A new folder to mount in, with a short path as users have.
+
+    The kernel logs the superblock at the first open of a file if the path of the mount has less
+    than 64 bytes (kernel fs/ext4/file.c, `ext4_sample_last_mounted`).
+    """
+    return Path(tempfile.mkdtemp(prefix="mnt-"))
+
+
 @contextmanager
 def mounted(image: Path, options: str, at: int = 0, size: int = 0) -> Iterator[Path]:
     """An image's file system, for the time of the context; a part as for `loop_device`."""
-    root = image.with_name(f"{image.name}.mounted")
-    root.mkdir()
+    root = mount_point()
     try:
         with loop_device(image, at, size) as device:
             mount(device, root, options)

@@ -90,7 +90,7 @@ class _Teller:
         self.layout = layout
         self.image = image
         self.chance = random.Random(f"{layout.name} {seed}")
-        self.root = image.with_suffix(".mounted")
+        self.root = machine.mount_point()
         self.acts = Acts(self.root, layout, self.chance)
         self.breaks: list[str] = []
         self.calm = self.chance.random() < CALM
@@ -98,7 +98,6 @@ class _Teller:
     def tell(self, operations: int) -> None:
         """All of it: mounts with operations between them, and how each of them ends."""
         machine.make_file_system(self.image, self.layout.size, self.layout.options)
-        self.root.mkdir()
         try:
             while operations > 0:
                 some = min(operations, self.chance.randint(BREAK_EVERY // 3, BREAK_EVERY * 5 // 3))

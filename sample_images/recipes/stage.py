@@ -272,8 +272,7 @@ class Stage:
 @contextmanager
 def staged(image: Path, options: str, small: bool) -> Iterator[Stage]:
     """Mount an image for a recipe; whatever happens, it is unmounted and detached."""
-    root = image.with_name(f"{image.name}.mounted")
-    root.mkdir()
+    root = machine.mount_point()
     try:
         with machine.loop_device(image) as device:
             stage = Stage(root, device, options, small)

@@ -156,47 +156,52 @@ class _Counts(_Sized):
         super().__init__(SimpleNamespace(tid=tid, counts=lambda at: count[at]), len(rows))
 
 
-def unmounts(*copies: tuple[int, int]) -> list[bool]:
+def unmounts(now: int, *copies: tuple[int, int]) -> list[bool]:
     """Which of two breaks are unmounts for certain: between 10 and 13, between 20 and 23."""
     breaks = JournalGaps(
         np.array([10, 20]), np.array([13, 23]), np.array([20, 40]), np.array([True, True]),
         np.array([False, False]),
     )  # fmt: skip
-    counted = breaks.with_mounts(cast(Any, _Counts(*copies)))
+    counted = breaks.with_mounts(cast(Any, _Counts(*copies)), now)
     assert (counted.tid_before.tolist(), counted.tid_after.tolist()) == ([10, 20], [13, 23])
     clean: list[bool] = counted.unmounted.tolist()
     return clean
 
 
 @pytest.mark.parametrize(
-    ("copies", "clean"),
+    ("copies", "now", "clean"),
     [
-        ((), [True, True]),  # nothing tells otherwise
-        (((9, 4), (14, 5), (24, 6)), [True, True]),
-        (((9, 4), (14, 6), (24, 7)), [False, True]),  # a mount in between left no transaction
-        (((9, 4), (14, 5), (24, 7)), [True, False]),
-        (((9, 4), (14, 4), (24, 6)), [False, False]),
-        (((10, 4), (13, 6), (20, 6), (23, 8)), [False, False]),  # of the transactions beside it
-        (((9, 3), (10, 4), (13, 5), (14, 9), (20, 9), (23, 10)), [True, True]),
-        (((9, 4), (13, 5), (24, 7)), [True, False]),
-        (((9, 4), (20, 6), (24, 7)), [False, True]),
-        (((9, 4), (24, 9)), [True, True]),  # none of the mount in between
-        (((9, 4), (14, 9)), [False, True]),
-        (((14, 4), (24, 9)), [True, False]),
-        (((14, 4),), [True, True]),
+        ((), 3, [False, False]),  # nothing tells how often it was mounted before
+        (((9, 4), (14, 5), (24, 6)), 6, [True, True]),
+        (((9, 4), (14, 6), (24, 7)), 7, [False, True]),  # a mount in between left no transaction
+        (((9, 4), (14, 5), (24, 7)), 7, [True, False]),
+        (((9, 4), (14, 4), (24, 6)), 6, [False, False]),
+        (((10, 4), (13, 6), (20, 6), (23, 8)), 8, [False, False]),  # of transactions beside it
+        (((9, 3), (10, 4), (13, 5), (14, 9), (20, 9), (23, 10)), 10, [True, True]),
+        (((9, 4), (13, 5), (24, 7)), 7, [True, False]),
+        (((9, 4), (20, 6), (24, 7)), 7, [False, True]),
+        (((9, 4), (24, 6)), 6, [True, True]),  # none of the mount in between: two mounts in all
+        (((9, 4), (24, 9)), 9, [False, False]),  # one of the two was none
+        (((9, 4),), 6, [True, True]),  # the disk tells the last one
+        (((9, 4),), 7, [False, False]),
+        (((9, 4), (14, 5)), 6, [True, True]),
+        (((9, 4), (14, 5)), 7, [True, False]),  # maybe a later mount that left no transaction
+        (((9, 4), (14, 5)), 0, [True, False]),  # the count was reset
+        (((14, 4), (24, 5)), 5, [False, True]),
+        (((14, 4),), 5, [False, True]),
     ],
 )
 def test_an_unmount_is_one_only_where_the_next_mount_is_the_next_by_number(
-    copies: tuple[tuple[int, int], ...], clean: list[bool]
+    copies: tuple[tuple[int, int], ...], now: int, clean: list[bool]
 ) -> None:
-    assert unmounts(*copies) == clean
+    assert unmounts(now, *copies) == clean
 
 
 def test_what_ids_tell_to_be_no_unmount_stays_none() -> None:
     breaks = breaks_of((7, 1, 9, 100), (9, 10, 19, 200))
-    counted = breaks.with_mounts(cast(Any, _Counts((7, 4), (9, 5))))
+    counted = breaks.with_mounts(cast(Any, _Counts((7, 4), (9, 5))), 5)
     assert counted.unmounted.tolist() == [False]
-    assert len(breaks_of().with_mounts(cast(Any, _Counts((7, 4)))).tid_before) == 0
+    assert len(breaks_of().with_mounts(cast(Any, _Counts((7, 4))), 4).tid_before) == 0
 
 
 @pytest.mark.parametrize(("block_size", "block", "start"), [(1024, 1, 0), (4096, 0, 1024)])

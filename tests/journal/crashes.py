@@ -100,8 +100,7 @@ def _empty(path: Path, mebibytes: int) -> None:
 @contextmanager
 def mounted(image: Path, options: str, journal: Path | None = None) -> Iterator[Path]:
     """An image mounted by the kernel's ext4 driver, its external journal beside it."""
-    place = image.with_name(f"{image.name}.mounted")
-    place.mkdir()
+    place = machine.mount_point()
     try:
         with ExitStack() as stack:
             device = stack.enter_context(machine.loop_device(image))

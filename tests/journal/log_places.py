@@ -69,7 +69,7 @@ class LogPlaces:
     def __init__(self, image: Path) -> None:
         data = image.read_bytes()
         self.size = 1024 << struct.unpack_from("<I", data, 1024 + 24)[0]
-        listed = run("debugfs", "-R", "blocks <8>", image)
+        listed = run("debugfs", "-n", "-R", "blocks <8>", image)
         self.blocks = [int(number) for number in re.findall(r"\d+", listed)]
         self.rows = [data[n * self.size : (n + 1) * self.size] for n in self.blocks]
         head = self.rows[0]

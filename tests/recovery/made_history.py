@@ -86,7 +86,9 @@ def past_of(
             states=states_of,
             by_inode=np.lexsort((columns["order"], columns["number"])),
             instance_count=int(columns["life"].max()) + 1,
-            fs=SimpleNamespace(superblock=SimpleNamespace(block_size=BLOCK, mkfs_time=mkfs_time)),
+            fs=SimpleNamespace(
+                superblock=SimpleNamespace(block_size=BLOCK, mkfs_time=mkfs_time), overwritten=None
+            ),
             log=log_of(commits) if commits else None,
             next_tid=np.array(following or [TID_NONE] * rows),
             gaps=breaks,

@@ -81,7 +81,7 @@ def ownership(
     bitmaps = SimpleNamespace(
         blocks_in_use=lambda at: marks[at], blocks_unknown=lambda at: dark[at]
     )
-    fs = SimpleNamespace(bitmaps=bitmaps, allocated_maps=live_maps)
+    fs = SimpleNamespace(bitmaps=bitmaps, allocated_maps=live_maps, overwritten=None)
     order = np.array(states, np.int64)
     known = SimpleNamespace(instance=np.full(len(order), OWN), tid=order)
     number, lives = np.full(OTHER + 1, 12), np.full(OTHER + 1, bool(states))

@@ -272,11 +272,18 @@ def test_what_was_removed_while_checksums_were_switched_off(
 
 
 def test_what_nobody_can_tell_gives_no_names(
-    needs_kernel: None, ext4kit: Cli, tmp_path: Path
+    needs_kernel: None, ext4kit: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A UUID between two others leaves nothing of it but 16 bits of each checksum."""
     if not HERE.knows_orphan_file:
         pytest.skip("the kernel logs the superblock, and the UUID with it, for each orphan")
+
+    def long_mount_point() -> Path:  # of which the kernel logs nothing
+        place = tmp_path / ("m" * 64)
+        place.mkdir()
+        return place
+
+    monkeypatch.setattr(machine, "mount_point", long_mount_point)
     change = Change("-t ext4 -I 128 -O orphan_file", ("tune2fs -U random", "e2fsck -fy"), "", 0, 0)
     scene = make(tmp_path, change)
     before = set(scene.removed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import time
@@ -21,6 +22,7 @@ from sample_images.recipes.machine import (
     loop_device,
     make_file_system,
     mount,
+    mount_point,
     run,
     sync,
     unmount,
@@ -36,8 +38,8 @@ class Disk:
 
     def __init__(self, folder: Path, *options: str, size: int = 64 << 20) -> None:
         self.image = folder / "image"
-        self.where = folder / "mounted"
-        self.where.mkdir()
+        self.where = mount_point()
+        atexit.register(self.where.rmdir)
         make_file_system(self.image, size, options)
 
     @contextmanager

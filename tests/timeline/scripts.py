@@ -37,8 +37,7 @@ class Script:
 @contextmanager
 def mounted(image: Path, marks: list[int], options: str = "") -> Iterator[Script]:
     """The image mounted; `marks` goes on growing over several mounts."""
-    root = image.with_name(f"{image.name}.mounted")
-    root.mkdir()
+    root = machine.mount_point()
     watch = CommitWatch(image)
     try:
         with machine.loop_device(image) as device:
