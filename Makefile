@@ -21,7 +21,7 @@ PYTHONS ?=
 .PHONY: help constraints demo check lint test test-all test-bare test-docker test-next test-pythons fuzz-kernel truth nist fuzz
 .PHONY: fuzz-containers fuzz-coverage fuzz-cut-images fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
 .PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan bench-tasks screenshots man
-.PHONY: reference docs clean
+.PHONY: reference docs clean saving wiped
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
@@ -38,6 +38,8 @@ help:
 	@echo "make images-by-kernel KERNELS=\"5.10 6.1\" RECIPES=names   into build/images/KERNEL"
 	@echo "make truth HISTORIES=n JOBS=n   the same, JOBS at once; the counts go into docs/truth.md"
 	@echo "make names      names of deleted files by kernel, of the images in build/images; docs/names.md"
+	@echo "make saving     old contents of files that were saved over; docs/saved-over.md (as root)"
+	@echo "make wiped      files of disks whose start is gone, beside e2fsck; docs/wiped-start.md (root)"
 	@echo "make nist       NIST's cases of deleted file recovery, judged; fills docs/nist.md"
 	@echo "make proof SEED=n   every record of all recipes, judged by ext4check.py; fills docs/proof.md"
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
@@ -112,6 +114,12 @@ truth: $(STAMP)
 
 nist: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.nist --page docs/nist.md
+
+saving: $(STAMP)
+	$(BIN)/python -m sample_images.recipes.saving --page docs/saved-over.md
+
+wiped: $(STAMP)
+	$(BIN)/python -m sample_images.recipes.wiped --page docs/wiped-start.md
 
 proof: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.proof --seed $(or $(SEED),1) --page docs/proof.md

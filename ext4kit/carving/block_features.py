@@ -59,10 +59,27 @@ class BlockFeatures:
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """The features of several batches as one table, ascending; empty for none."""
-        parts = parts or [cls._none()]
+        """The features of several batches as one table, ascending; empty for none.
+
+        A run goes on over the border of two batches, and the first block of a batch is no event
+        for that alone: the result is the same for any batches of the same blocks.
+        """
+        parts = [part for part in parts if len(part.block)] or [cls._none()]
         names = [field.name for field in fields(cls)]
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in names
+        }
+        sizes = np.array([len(part.block) for part in parts[:-1]], np.int64)
+        first = np.cumsum(sizes)  # rows after a border
+        goes_on = np.array([part.start[-1] + part.length[-1] for part in parts[:-1]], np.int64)
+        event = {name: columns[name] for name in _OF_EVENTS}
+        seam = first[event["block"][first] == goes_on]
+        seam = seam[(event["tail"][seam] == 0) & (event["kind"][seam] == 0)]
+        seam = seam[event["text"][seam] == event["text"][seam - 1]]
+        kept = np.ones(len(event["block"]), bool)
+        kept[seam] = False
+        runs = Intervals.union(columns["start"], columns["length"])
+        return cls(runs.start, runs.length, *(event[name][kept] for name in _OF_EVENTS))
 
     def between(self, first: int, end: int) -> Self:
         """The features of the blocks from `first` up to `end`; longer runs are not clipped."""

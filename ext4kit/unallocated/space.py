@@ -78,7 +78,7 @@ class UnallocatedSpace:
 
     @cached_property
     def unused(self) -> Intervals:
-        """The unallocated runs, including holes of the evidence.
+        """The unallocated runs, including holes of the evidence; no two of them touch.
 
         Groups that consist only of holes are left out.
         """
@@ -92,7 +92,8 @@ class UnallocatedSpace:
             free: Bools = used[: end - first] == 0
             runs = Intervals.of_mask(free)
             parts.append(Intervals(runs.start + first, runs.length))
-        return Intervals.concat(parts)
+        found = Intervals.concat(parts)
+        return Intervals.union(found.start, found.length)  # runs go on in the next group
 
     @cached_property
     def max_mappings(self) -> int:

@@ -72,3 +72,32 @@ def test_log_blocks_and_zeros_have_no_marks() -> None:
     assert feature_scanner(BlockBatch(np.arange(1), data, in_log=True)) is None
     assert feature_scanner(BlockBatch(np.arange(3), blocks_of(b"", b"", b""))) is None
     assert len(BlockFeatures.concat([]).block) == 0
+
+
+def _random_block(chance: random.Random, size: int) -> bytes:
+    kind = chance.choice(["text", "text", "binary", "binary", "sparse", "tail", "zeros", "magic"])
+    if kind == "zeros":
+        return b""
+    if kind == "magic":
+        return chance.choice(SIGNATURES).magic.ljust(size, b"\x55")
+    length = chance.randrange(1, size) if kind == "tail" else size
+    if kind == "text":
+        return (b"a line of the log\n" * size)[:size]
+    return chance.randbytes(length) if kind != "sparse" else (b"\x01\x00" * size)[:size]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_batches_of_the_same_blocks_give_the_same_features(seed: int) -> None:
+    chance = random.Random(seed)
+    data = blocks_of(*(_random_block(chance, 1024) for _ in range(200)), size=1024)
+    blocks = np.cumsum([chance.choice([1, 1, 1, 1, 1, 5]) for _ in range(200)])
+    whole = BlockFeatures.concat([feature_scanner(BlockBatch(blocks, data)) or marked(data)])
+    for _ in range(10):
+        cuts = sorted(chance.sample(range(1, 200), chance.randrange(1, 60)))
+        parts = [
+            feature_scanner(BlockBatch(blocks[first:end], data[first:end]))
+            for first, end in zip([0, *cuts], [*cuts, 200], strict=True)
+        ]
+        found = BlockFeatures.concat([part for part in parts if part is not None])
+        for name in ("start", "length", "block", "tail", "kind", "text", "dense"):
+            assert getattr(found, name).tolist() == getattr(whole, name).tolist(), name

@@ -15,20 +15,34 @@ from pathlib import Path
 from sample_images.recipes.saving.patterns import PATTERNS
 from sample_images.recipes.saving.scenes import LAYOUTS, SYNCS, Verdict, build, judge
 
+_INTRODUCTION = """\
+# Files that were saved over
+
+What comes back of a file of 9,000 bytes that was saved over, by the way in which programs save
+(`sample_images/recipes/saving/patterns.py`), the layout, and when the file system was synced:
+before the save, between its steps, after it, at each of these, or never. Each cell says whether the
+old content came back, and whether under its path. What was never on the disk before it was replaced
+leaves nothing: so it is without a sync before the save. `make saving` makes this page on the
+running kernel."""
+
 
 def main() -> int:
     """0 when nothing is said falsely."""
     parser = argparse.ArgumentParser(prog="python -m sample_images.recipes.saving")
     parser.add_argument("--layout", action="append", choices=LAYOUTS)
+    parser.add_argument("--page", type=Path, help="write the tables into this page")
     asked = parser.parse_args()
-    wrong = 0
+    wrong, page = 0, [_INTRODUCTION]
     with tempfile.TemporaryDirectory() as work:
         for layout in asked.layout or LAYOUTS:
             columns = {sync: _verdicts(Path(work), layout, sync) for sync in SYNCS}
-            print(f"\n{layout}: content, path\n")
-            print("\n".join(_table(columns)), flush=True)
+            page.append(f"\n## {layout}\n\n" + "\n".join(_table(columns)))
+            print(page[-1], flush=True)
             wrong += sum(bool(one.wrong) for each in columns.values() for one in each.values())
-    print(f"\nwrong: {wrong}")
+    page.append(f"\nSaid falsely: {wrong}.\n")
+    print(page[-1])
+    if asked.page:
+        asked.page.write_text("\n".join(page), encoding="utf-8")
     return int(wrong > 0)
 
 

@@ -17,16 +17,28 @@ from sample_images.recipes.wiped.scenes import (
     tail_matches,
 )
 
+_INTRODUCTION = """\
+# Disks whose start is gone
+
+How many of 250 files come back, with their trees below the first folder, from disks whose start was
+overwritten: with zeros, an ISO image, or a new file system. Beside it what `e2fsck -y` leaves on a
+copy. The last column counts files out of foreign bytes among those that `recover` writes. Where
+ext4kit refuses the disk, the command that it names was used. `make wiped` makes this page.
+"""
+_HEADINGS = (
+    "| start overwritten | files | extract | with their trees | e2fsck | of foreign bytes |",
+    "|---|---|---|---|---|---|",
+)
+
 
 def main() -> int:
     """0 when no scene has fewer files than e2fsck gives, and none out of foreign bytes."""
     parser = argparse.ArgumentParser(prog="python -m sample_images.recipes.wiped")
     parser.add_argument("--scene", action="append", choices=SCENES)
+    parser.add_argument("--page", type=Path, help="write the table into this page")
     asked = parser.parse_args()
-    print(
-        "| start overwritten | files | extract | with their trees | e2fsck | recover: of others |"
-    )
-    print("|---|---|---|---|---|---|")
+    page = [_INTRODUCTION, *_HEADINGS]
+    print("\n".join(_HEADINGS))
     worse = 0
     for name in asked.scene or SCENES:
         with tempfile.TemporaryDirectory() as work:
@@ -45,11 +57,12 @@ def main() -> int:
             mine = [digest for digest in truth if digest in ours]
             placed = sum(any(tail_matches(one, truth[each]) for one in ours[each]) for each in mine)
             beside = sum(digest in theirs for digest in truth)
-            print(
-                f"| {name} | {len(truth)} | {len(mine)} | {placed} | {beside} | {wrong} |",
-                flush=True,
-            )
+            cells = name, len(truth), len(mine), placed, beside, wrong
+            page.append("| " + " | ".join(map(str, cells)) + " |")
+            print(page[-1], flush=True)
             worse += len(mine) < beside
+    if asked.page:
+        asked.page.write_text("\n".join([*page, ""]), encoding="utf-8")
     return int(worse > 0)
 
 
