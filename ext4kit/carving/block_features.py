@@ -66,9 +66,7 @@ class BlockFeatures:
         """
         parts = [part for part in parts if len(part.block)] or [cls._none()]
         names = [field.name for field in fields(cls)]
-        columns = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in names
-        }
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         sizes = np.array([len(part.block) for part in parts[:-1]], np.int64)
         first = np.cumsum(sizes)  # rows after a border
         goes_on = np.array([part.start[-1] + part.length[-1] for part in parts[:-1]], np.int64)

@@ -10,6 +10,7 @@ import numpy as np
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.directories import read_tree
 from ext4kit.filesystem.filesystem import ROOT
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.parsers.inode import COLUMN_SECONDS
@@ -30,7 +31,7 @@ class TreeView:
 
     def __init__(self, fs: FileSystem) -> None:
         self.fs = fs
-        self.tree = fs.tree()
+        self.tree = read_tree(fs, ROOT)  # The Sleuth Kit lists what has no parent elsewhere
         self.number = np.append(self.tree.inode, ROOT)
         self._order = np.argsort(self.tree.folder, kind="stable")
         self._edges = row_bounds(self.tree.folder[self._order], len(self.tree.folders))

@@ -18,7 +18,7 @@ from ext4kit.errors import RequestError, path_text
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
 from ext4kit.history import TID_ON_DISK, History
-from ext4kit.history.directory_blocks import DirectoryBlockHistory
+from ext4kit.history.directory_blocks import TID_BEFORE_LOG, DirectoryBlockHistory
 from ext4kit.history.entry_intervals import find_numbers_of
 from ext4kit.history.paths import PathHistory
 from ext4kit.parsers.inode import Inode
@@ -271,7 +271,9 @@ class _Versions:
         table, history = self._history.states.table, self._history
         if before is None:
             first = min(history.commit_times.values(), default=int(TID_ON_DISK))
+            named = self._paths.names.table.valid_from[self._paths.rows_of(state.instance)]
             created = int(table.crtime[state.first]) > first
+            created |= bool(len(named) and (named > TID_BEFORE_LOG).all())  # the log shows it come
             return (Change.CREATED if created else Change.FIRST_SEEN,), None
         changes, renamed_from = [], None
         old, new = before.last, state.first
