@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from itertools import chain
 
 import click
@@ -12,6 +13,7 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CommonOptions, opened, shared
 from ext4kit.report.listing import (
+    ListedNames,
     entry_records,
     list_names,
     long_text,
@@ -36,6 +38,13 @@ class _Command(GroupedCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words of the command line."""
         return super().parse_args(ctx, ["--help"] if args == ["-h"] else args)
+
+
+def _tell_of_names(options: CommonOptions, found: Iterable[ListedNames]) -> None:
+    """Tell how to find the names of what e2fsck put into `lost+found`."""
+    if any(name.startswith(b"#") for each in found for name in each.names) and not options.quiet:
+        text = f"`ext4kit versions {options.image} PATH` shows the former names of a #NUMBER here"
+        click.echo(f"note: {text}", err=True)
 
 
 @click.command(
@@ -74,7 +83,12 @@ def command(
     """
     with opened(options) as session:
         with progress(options.quiet or not recursive, "reading the tree"):
-            found = list_names(session.fs, os.fsencode(target), recursive, hidden)
+            found: Iterable[ListedNames] = list_names(
+                session.fs, os.fsencode(target), recursive, hidden
+            )
+        if target.strip("/") == "lost+found":
+            found = list(found)
+            _tell_of_names(options, found)
         if options.json:
             write_records(chain.from_iterable(entry_records(session.fs, each) for each in found))
             return

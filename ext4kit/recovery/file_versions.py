@@ -17,6 +17,7 @@ from ext4kit.arrays.types import Int64s
 from ext4kit.errors import RequestError, path_text
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.directories import with_inodes
 from ext4kit.history import TID_ON_DISK, History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG, DirectoryBlockHistory
 from ext4kit.history.entry_intervals import find_numbers_of
@@ -170,6 +171,9 @@ class _Versions:
         instances = np.flatnonzero(np.isin(self._history.number, self._numbers)).tolist()
         states = [state for one in instances for state in self._states_of(one)]
         chosen = {state.instance for state in states if self._had_path(state)}
+        if self._live is not None:
+            is_live = self._history.is_allocated & (self._history.number == self._live.number)
+            chosen |= set(np.flatnonzero(is_live).tolist())
         states = [state for state in states if state.instance in chosen]
         states.sort(key=lambda state: (state.tid, self._tid(state.last)))
         versions = [self._version(state, states) for state in states]
@@ -244,7 +248,12 @@ class _Versions:
         history, instance = self._history, state.instance
         if state is own[-1] and history.is_allocated[instance]:
             inode = history.states.table.one(state.last)
-            version = self._as_it_is(inode, changes, state.path)
+            path: bytes | None = self._path
+            if self._live is None or self._live.number != inode.number:
+                path = self._present_path(inode.number) or state.path
+            if state.path not in (None, path):  # moved without the journal, as e2fsck does
+                changes, renamed_from = (*changes, Change.RENAMED), state.path
+            version = self._as_it_is(inode, changes, path)
         else:
             file = self._file(state)
             inode = history.states.table.one(state.last)
@@ -258,6 +267,13 @@ class _Versions:
         if state is own[-1] and not history.is_allocated[instance]:
             return self._with_end(version, state, states)
         return version
+
+    def _present_path(self, number: int) -> bytes | None:
+        """A path at which an inode is now, None where it has none."""
+        numbers = np.array([number])
+        tree = self._fs.tree(only=with_inodes(numbers))
+        rows = np.flatnonzero(tree.inode == number)[:1]
+        return tree.paths_of(rows)[0] if len(rows) else None
 
     def _as_it_is(
         self, inode: Inode, changes: tuple[Change, ...], path: bytes | None

@@ -105,9 +105,9 @@ def _select(table: InodeTable, stops: Int64s, cut: Int64s) -> tuple[Int64s, Int6
     born = np.where(has_crtime, table.crtime, table.atime)
     empty &= ~has_crtime | (table.mtime > born)
     made = (table.mtime > born) & (table.mtime > table.atime) & (table.mtime - born < WRITEBACK)
-    rows = np.flatnonzero(
-        empty & (made | np.isin(instance_keys(table.number, table.generation), cut))
-    )
+    had_content = np.isin(instance_keys(table.number, table.generation), cut)
+    made &= ~had_content
+    rows = np.flatnonzero(empty & (made | had_content))
     mtime = table.mtime[rows]
     place = np.searchsorted(stops, mtime - SLACK)
     stop = stops[np.minimum(place, len(stops) - 1)]

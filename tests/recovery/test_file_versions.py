@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sample_images.recipes.machine import make_file_system, mounted, sync
+from sample_images.recipes.machine import check, make_file_system, mounted, run, sync
 from tests.conftest import Cli
 
 pytestmark = pytest.mark.kernel
@@ -130,3 +130,24 @@ def test_a_path_that_never_was_is_an_error(ext4kit: Cli, image: Path) -> None:
 def test_a_file_that_never_changed_has_one_version(ext4kit: Cli, image: Path) -> None:
     (one,) = records(ext4kit, image, "/d/beside")
     assert (one["live"], one["size"], one["grade"]) == (True, 11, None)
+
+
+def test_what_e2fsck_connected_has_its_former_name(
+    ext4kit: Cli, needs_kernel: None, tmp_path: Path
+) -> None:
+    image = tmp_path / "disk.img"
+    make_file_system(image, 64 * MIB, ("-t", "ext4", "-J", "size=4"))
+    with mounted(image, "defaults") as top:
+        (top / "d").mkdir()
+        (top / "d/kept").write_bytes(b"kept")
+        number = (top / "d/kept").stat().st_ino
+    run("debugfs", "-w", "-R", "clri /d", image)
+    check(image)
+    now = f"/lost+found/#{number}"
+    done = ext4kit("ls", image, "/lost+found")
+    assert f"#{number}" in done.stdout.split()
+    assert "shows the former names of a #NUMBER here" in done.stderr
+    for path in ("/d/kept", now):
+        (one,) = records(ext4kit, image, path)
+        assert (one["path"], one["renamed_from"], one["live"]) == (now, "/d/kept", True)
+    assert ext4kit("ls", image, "/").stderr == ""

@@ -321,7 +321,11 @@ def zero_length_path(one: ZeroLengthFile) -> str:
 
 def zero_length_text(one: ZeroLengthFile) -> str:
     """Text for a zero-length file."""
-    how = "new, written, but without allocated blocks" if one.was_new else "truncated for rewriting"
+    how = (
+        "new, written, but without allocated blocks"
+        if one.was_new
+        else "truncated for rewriting; `versions` has what it held"
+    )
     return f"{how}, {duration_text(max(one.crash_time - one.written, 0))} before the last commit"
 
 
