@@ -321,12 +321,10 @@ def zero_length_path(one: ZeroLengthFile) -> str:
 
 def zero_length_text(one: ZeroLengthFile) -> str:
     """Text for a zero-length file."""
-    how = (
-        "new, written, but without allocated blocks"
-        if one.was_new
-        else "truncated for rewriting; `versions` has what it held"
-    )
-    return f"{how}, {duration_text(max(one.crash_time - one.written, 0))} before the last commit"
+    how = "new, written, but without allocated blocks" if one.was_new else "truncated for rewriting"
+    before = duration_text(max(one.crash_time - one.written, 0))
+    hint = "" if one.was_new else "; `ext4kit versions` shows its earlier content"
+    return f"{how}, {before} before the last commit{hint}"
 
 
 def bin_width(bins: Bins) -> str:
