@@ -9,6 +9,7 @@ import pytest
 
 from sample_images.recipes.machine import make_file_system, mounted, sync
 from sample_images.recipes.saving.patterns import PATTERNS
+from sample_images.recipes.saving.programs import installed, pattern_of
 from sample_images.recipes.saving.scenes import LAYOUTS, SYNCS, build, judge
 from tests.conftest import Cli
 
@@ -36,6 +37,20 @@ def test_the_old_content_has_its_path(
     expected = {"before": set(PATTERNS), "always": set(PATTERNS), "between": WHOLE_UNTIL_BETWEEN}
     named = {path.split(b"/")[1].decode() for path, one in verdicts.items() if one.path}
     assert named >= expected.get(sync_at, set())
+
+
+@pytest.mark.parametrize(
+    "layout", ["ext4", *(pytest.param(one, marks=pytest.mark.slow) for one in list(LAYOUTS)[1:])]
+)
+def test_what_programs_replaced_has_its_path_or_its_reason(
+    needs_kernel: None, layout: str, tmp_path: Path
+) -> None:
+    image = tmp_path / "disk.img"
+    ways = {name: pattern_of(name) for name in installed()}
+    verdicts = judge(image, build(image, layout, "before", ways))
+    assert {path: one.wrong for path, one in verdicts.items() if one.wrong} == {}
+    assert [path for path, one in verdicts.items() if not (one.path or one.reused)] == []
+    assert sum(one.path for one in verdicts.values()) > 0.7 * len(verdicts)
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sample_images.recipes.saving.patterns import PATTERNS
+from sample_images.recipes.saving.patterns import PATTERNS, Pattern
+from sample_images.recipes.saving.programs import installed, pattern_of
 from sample_images.recipes.saving.scenes import LAYOUTS, SYNCS, Verdict, build, judge
 
 _INTRODUCTION = """\
@@ -39,6 +40,14 @@ def main() -> int:
             page.append(f"\n## {layout}\n\n" + "\n".join(_table(columns)))
             print(page[-1], flush=True)
             wrong += sum(bool(one.wrong) for each in columns.values() for one in each.values())
+        ways = {name: pattern_of(name) for name in installed()}
+        columns = {each: _verdicts(Path(work), each, "before", ways) for each in LAYOUTS}
+        text = (
+            "All programs saved on one disk, after a sync. `reused`: later files have the blocks."
+        )
+        page.append(f"\n## By real programs\n\n{text}\n\n" + "\n".join(_table(columns)))
+        print(page[-1])
+        wrong += sum(bool(one.wrong) for each in columns.values() for one in each.values())
     page.append(f"\nSaid falsely: {wrong}.\n")
     print(page[-1])
     if asked.page:
@@ -46,18 +55,20 @@ def main() -> int:
     return int(wrong > 0)
 
 
-def _verdicts(work: Path, layout: str, sync: str) -> dict[str, Verdict]:
+def _verdicts(
+    work: Path, layout: str, sync: str, ways: Mapping[str, Pattern] = PATTERNS
+) -> dict[str, Verdict]:
     image = work / "disk.img"
-    saved = build(image, layout, sync)
+    saved = build(image, layout, sync, ways)
     found = judge(image, saved)
     image.unlink()
     return {path.split(b"/")[1].decode(): verdict for path, verdict in found.items()}
 
 
-def _table(columns: dict[str, dict[str, Verdict]]) -> Iterable[str]:
+def _table(columns: Mapping[str, dict[str, Verdict]]) -> Iterable[str]:
     yield f"| saved by | {' | '.join(columns)} |"
     yield "|---" * (1 + len(columns)) + "|"
-    for name in PATTERNS:
+    for name in next(iter(columns.values())):
         cells = " | ".join(_cell(verdicts[name]) for verdicts in columns.values())
         yield f"| {name.replace('_', ' ')} | {cells} |"
 
@@ -65,6 +76,8 @@ def _table(columns: dict[str, dict[str, Verdict]]) -> Iterable[str]:
 def _cell(verdict: Verdict) -> str:
     if verdict.wrong:
         return f"**{verdict.wrong}**"
+    if verdict.reused:
+        return "reused"
     return f"{'yes' if verdict.content else '-'}, {'yes' if verdict.path else '-'}"
 
 

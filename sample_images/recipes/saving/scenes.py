@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from ext4kit.filesystem.content import ContentStream
 from ext4kit.recovery import DeletedFile, DeletedFiles, find_deleted
 from sample_images.recipes.contents import text
 from sample_images.recipes.machine import make_file_system, mounted, sync
-from sample_images.recipes.saving.patterns import PATTERNS
+from sample_images.recipes.saving.patterns import PATTERNS, Pattern
 
 MIB = 1 << 20
 SYNCS = ("none", "before", "between", "after", "always")
@@ -48,27 +48,31 @@ class Verdict:
         content: whether its old content did.
         path: whether under its path.
         wrong: what is said falsely, empty for nothing.
+        reused: whether a record of its path says that later files have its blocks.
     """
 
     content: bool
     path: bool
     wrong: str
+    reused: bool = False
 
 
-def build(image: Path, layout: str, sync_at: str, names: Iterable[str] = PATTERNS) -> list[Saved]:
+def build(
+    image: Path, layout: str, sync_at: str, ways: Mapping[str, Pattern] = PATTERNS
+) -> list[Saved]:
     """Make an image on which a file of each pattern was saved over."""
     options, mount = LAYOUTS[layout]
     make_file_system(image, 64 * MIB, options)
     saved = []
     with mounted(image, mount or "defaults") as top:
         running = []
-        for name in names:
+        for name, way in ways.items():
             path = top / name / "doc.txt"
             path.parent.mkdir()
             old, new = text(f"old {name}", 9000), text(f"new {name}", 5000)
             path.write_bytes(old)
             saved.append(Saved(f"/{name}/doc.txt".encode(), old, _contents_since(name, old, new)))
-            running.append(PATTERNS[name](path, new))
+            running.append(way(path, new))
         if sync_at in ("before", "always"):
             sync(top)
         for steps in running:
@@ -95,13 +99,14 @@ def judge(image: Path, saved: Iterable[Saved]) -> dict[bytes, Verdict]:
 
 
 def _verdict(one: Saved, found: DeletedFiles) -> Verdict:
-    has_content = has_path = False
+    has_content = has_path = reused = False
     wrong = ""
     for file in found:
         if file.size is None or file.kind != "file":
             continue
         content = _read(file)
         at_path = one.path in paths_of(file)
+        reused |= at_path and file.blocks_reused > 0
         if content == one.old:
             has_content = True
             has_path |= at_path
@@ -109,7 +114,7 @@ def _verdict(one: Saved, found: DeletedFiles) -> Verdict:
                 wrong = f"its old content under {file.path!r}"
         elif at_path and file.grade.is_whole and content and content not in one.others:
             wrong = f"{len(content)} strange bytes under its path, {file.grade}"
-    return Verdict(has_content, has_path, wrong)
+    return Verdict(has_content, has_path, wrong, reused and not has_content)
 
 
 def _read(file: DeletedFile) -> bytes:
