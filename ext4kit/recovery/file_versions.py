@@ -26,6 +26,7 @@ from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.model import DeletedFile, Grade, TransactionTime
 from ext4kit.recovery.pipeline import find_deleted
 from ext4kit.recovery.records import FoundFiles
+from ext4kit.recovery.restore import is_written
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.unallocated.space import Progress
 
@@ -260,7 +261,7 @@ class _Versions:
             version = FileVersion(
                 0, state.path or (file.path if file else None), inode, None, changes,
                 grade=file.grade if file else Grade.OVERWRITTEN, file=file,
-                content=file.content() if file else None,
+                content=file.content() if file and is_written(file) else None,
             )  # fmt: skip
         committed = self._found.blocks.transactions.get(state.tid)
         version = replace(version, committed=committed, renamed_from=renamed_from)
