@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ext4kit.errors import Ext4kitError, RequestError, UnsupportedError
 from ext4kit.evidence import Evidence, Volume, open_evidence
-from ext4kit.evidence.signatures import UNKNOWN
+from ext4kit.evidence.signatures import JOURNAL_DEVICE, UNKNOWN
 from ext4kit.problems import Problems, Severity
 from ext4kit.units import Moment
 
@@ -103,9 +103,11 @@ class Image:
             )
         if not found:
             kinds = ", ".join(dict.fromkeys(volume.facts.format for volume in self.volumes))
-            raise UnsupportedError(
-                f"{self.evidence.path}: not ext2, ext3 or ext4 (found: {kinds or 'nothing'})"
-            )
+            text = f"{self.evidence.path}: not ext2, ext3 or ext4 (found: {kinds or 'nothing'})"
+            if any(volume.facts.kind == JOURNAL_DEVICE for volume in self.volumes):
+                text += "; it is the external journal of a file system: give it with --journal to"
+                text += " a command that reads the image of that one"
+            raise UnsupportedError(text)
         return found[0]
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ UNKNOWN = "unknown"
 EXT_KINDS = frozenset({"ext2", "ext3", "ext4"})
 LUKS = "crypto_LUKS"
 LVM = "LVM2_member"
+JOURNAL_DEVICE = "jbd"  # an external journal
 RAID = "linux_raid_member"
 
 _FIRST_SECTOR_KINDS = frozenset(magic.kind for magic in FIRST_SECTOR_MAGICS)
@@ -153,7 +154,7 @@ def _makes_sense(superblock: Superblock) -> bool:
 
 
 def _as_signature(superblock: Superblock, offset: int, backup: bool = False) -> VolumeSignature:
-    kind = "jbd" if Incompat.JOURNAL_DEV in superblock.features else superblock.kind
+    kind = JOURNAL_DEVICE if Incompat.JOURNAL_DEV in superblock.features else superblock.kind
     version = f"{superblock.revision}.{superblock.minor_revision}"
     return VolumeSignature(kind, superblock.label, dce(superblock.uuid), backup, offset, version)
 

@@ -137,3 +137,13 @@ def test_what_was_made_over_a_file_system_hides_it_not(
     options = done.stderr.partition(f"`ext4kit ls {path} ")[2].partition("`")[0].split()
     assert "--superblock" in options
     assert ext4kit("ls", "-r", path, *options).stdout.count("/file\n") > 3
+
+
+def test_an_external_journal_is_told_what_it_is_for(
+    ext4kit: Cli, needs_kernel: None, tmp_path: Path
+) -> None:
+    path = tmp_path / "journal.img"
+    make_file_system(path, 16 * MIB, ("-O", "journal_dev"))
+    done = ext4kit("ls", path)
+    assert done.returncode == 3
+    assert "the external journal of a file system: give it with --journal" in done.stderr
