@@ -88,7 +88,7 @@ def without_overwritten(fs: Inodes, source: Source) -> OverwrittenStart | None:
     if (last + 1) * size > end:
         by = "foreign data" if by == "zeros" else by
         end = (last + 1) * size
-    end = min(end, source.size) // size * size
+    end = min(end, valid * size if valid >= 0 else source.size) // size * size
     descriptors = -(-fs.superblock.groups_count * fs.superblock.descriptor_size // size)
     if end <= (fs.superblock.first_data_block + 1 + descriptors) * size:
         return None  # what has copies is read from them
