@@ -121,7 +121,9 @@ def _foreign_table_blocks(fs: Inodes) -> tuple[int, int]:
     superblock = fs.superblock
     per_block = superblock.block_size // superblock.inode_size
     length = -(-superblock.inodes_per_group // per_block)
+    length = min(length, 8 * superblock.inode_size)  # a bitmap of one block has no more bits
     groups = np.argsort(fs.groups.inode_table, kind="stable")
+    groups = groups[: fs.blocks.blocks_count // length + 1]  # each table has blocks of its own
     at_once = max(_TABLES_AT_ONCE // length, 1)
     last = -1
     for at in range(0, len(groups), at_once):

@@ -20,6 +20,7 @@ from ext4kit.filesystem.directories import (
     read_directories,
 )
 from ext4kit.filesystem.inodes import Inodes
+from ext4kit.filesystem.sparse import sparse_flags
 from ext4kit.parsers.directory import DIRENT, EntryTable, Names
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_checksums_ok
@@ -41,11 +42,11 @@ def find_unattached(fs: Inodes, reached: Int64s) -> TreeLevel:
     Returns:
         The tops as entries of one directory.
     """
-    left = np.ones(fs.superblock.inodes_count + 1, bool)
-    left[reached[(reached > 0) & (reached < len(left))]] = False
+    seen = sparse_flags(fs.superblock.inodes_count + 1)
+    seen[reached[(reached > 0) & (reached < len(seen))]] = True
     numbers, kinds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for table in fs.inode_batches():
-        some = table.take(left[table.number] & (table.links_count > 0))
+        some = table.take(~seen[table.number] & (table.links_count > 0))
         some = some.take(_exist(fs, some))
         numbers.append(some.number)
         kinds.append(some.mode >> 12)
