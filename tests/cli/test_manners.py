@@ -33,7 +33,7 @@ COMMANDS = (
     ("deleted", "IMAGE"),
     ("recover", "IMAGE", "-o", "OUT"),
     ("explain", "IMAGE", "<13>"),
-    ("versions", "IMAGE", "/project/marble/winter"),
+    ("versions", "IMAGE", "/project/tunnel/ledger-0034.db"),
     ("extract", "IMAGE", "/", "-o", "OUT"),
     ("verify", "IMAGE"),
     ("crosscheck", "IMAGE"),
