@@ -78,7 +78,7 @@ class FileVersion:
     @property
     def is_live(self) -> bool:
         """Whether this is the file as it is."""
-        return self.file is None
+        return self.grade is None
 
 
 def find_versions(
@@ -214,12 +214,9 @@ class _Versions:
         tids = np.unique(np.concatenate([states.tid[rows], renamed]))
         rows = rows[np.searchsorted(states.tid[rows], tids, side="right") - 1]
         tids = np.minimum(tids, TID_ON_DISK - 1)
-        named = self._paths.name_rows_at(np.full(len(rows), instance), tids)
-        places = self._paths.places_at(named, tids, states.table.ctime[rows])
+        paths = self._paths_at(instance, tids, states.table.ctime[rows])
         open_state: _State | None = None
-        columns = rows.tolist(), tids.tolist(), named.tolist(), places
-        for row, tid, name, place in zip(*columns, strict=True):
-            path = place.path if name >= 0 and place is not None else None
+        for row, tid, path in zip(rows.tolist(), tids.tolist(), paths, strict=True):
             if open_state is not None and self._is_same(open_state, row, path):
                 open_state = replace(open_state, last=row, path=path or open_state.path)
                 continue
@@ -228,6 +225,22 @@ class _Versions:
             open_state = _State(instance, tid, row, row, path)
         if open_state is not None:
             yield open_state
+
+    def _paths_at(self, instance: int, tids: Int64s, times: Int64s) -> list[bytes | None]:
+        """The path of an instance as of each tid, None where it is unknown.
+
+        Args:
+            instance: of the inode.
+            tids: any.
+            times: ctime of the state as of each tid, ns.
+        """
+        found: list[bytes | None] = [None] * len(tids)
+        rows = self._paths.name_rows_at(np.full(len(tids), instance), tids)
+        named = np.flatnonzero(rows >= 0)
+        places = self._paths.places_at(rows[named], tids[named], times[named])
+        for at, place in zip(named.tolist(), places, strict=True):
+            found[at] = None if place is None else place.path
+        return found
 
     def _is_same(self, state: _State, row: int, path: bytes | None) -> bool:
         """Whether a later state has the same content and path."""
