@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import click
@@ -92,12 +92,12 @@ def deleted_files(
         chosen = replace(chosen, files=[file for file in chosen if not file.superseded])
     if sources != search.sources and not session.options.lost:
         _tell_not_carved(session, chosen)
-    counts = {path: sum(_is_at(path, file) for file in earlier) for path in existing}
+    counts = {path: sum(map(_fits(path), earlier)) for path in existing}
     for text in () if may_be_live else _unmatched(selection, deleted, chosen, counts):
         click.echo(f"ext4kit: {text}", err=True)
         session.is_incomplete = True
     for path, count in counts.items():
-        if count and any(_is_at(path, file) for file in chosen) and not session.options.quiet:
+        if count and any(map(_fits(path), chosen)) and not session.options.quiet:
             click.echo(f"note: {shown(path)}: {_versions_text(count)}", err=True)
     if least == 0:
         return chosen
@@ -146,8 +146,9 @@ def _existing(session: Session, selection: Selection) -> tuple[bytes, ...]:
     return tuple(found)
 
 
-def _is_at(path: bytes, file: DeletedFile) -> bool:
-    return Selection(paths=(path,)).matches_paths(file)
+def _fits(path: bytes) -> Callable[[DeletedFile], bool]:
+    """Whether a requested path selects a file."""
+    return Selection(paths=(path,)).matches_paths
 
 
 def _versions_text(count: int) -> str:
@@ -166,7 +167,7 @@ def _unmatched(
         existing: number of earlier versions of each requested file that exists.
     """
     for path in selection.paths:
-        if any(_is_at(path, file) for file in kept):
+        if any(map(_fits(path), kept)):
             continue
         if existing.get(path):
             yield f"{shown(path)}: {_versions_text(existing[path])}"

@@ -124,15 +124,19 @@ class Inodes:
     def inode_table(self, numbers: Int64s) -> InodeTable:
         """The inodes `numbers` as columns; an unreadable inode is all zeros."""
         rows, readable = self.inode_rows(numbers)
-        missing = np.unique(numbers[~readable])
-        for some in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):
+        if not readable.all():
+            self._tell_unreadable(np.unique(numbers[~readable]))
+        return parse_inodes(rows, numbers, self.superblock)
+
+    def _tell_unreadable(self, numbers: Int64s) -> None:
+        """Report inodes (ascending) whose table blocks cannot be read, long runs as ranges."""
+        for some in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
             if len(some) > _MOST_NAMED:
                 where = f"inodes {some[0]:,} to {some[-1]:,}"
                 self.problems.add(where, f"their table blocks {self.unreadable}")
                 continue
             for number in some.tolist():
                 self.problems.add(f"inode {number}", f"its table block {self.unreadable}")
-        return parse_inodes(rows, numbers, self.superblock)
 
     def inode_batches(self) -> Iterator[InodeTable]:
         """Every inode that was ever written, in order, at most 65,536 at a time."""

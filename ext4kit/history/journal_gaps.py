@@ -59,14 +59,16 @@ class JournalGaps:
         if not len(self.tid_before):
             return self
         gaps = len(self.tid_before)
-        counts = mounts.counts(np.arange(len(mounts)))
         session = np.append(np.searchsorted(self.tid_before, mounts.tid), gaps)
-        counts = np.append(counts, max(now, int(counts[session[:-1] == gaps].max(initial=0))))
         every = np.arange(gaps)
         last = np.searchsorted(session, every, side="right") - 1  # the newest one up to the gap
         first = np.searchsorted(session, every, side="right")
         known = last >= 0
         last = np.maximum(last, 0)
+        counts = np.full(len(session), now)
+        rows = np.unique(np.concatenate([first, last]))
+        rows = rows[rows < len(mounts)]  # the last one is that of the disk
+        counts[rows] = mounts.counts(rows)
         once = known & (counts[first] - counts[last] == session[first] - session[last])
         return replace(self, unmounted=self.unmounted & once)
 
