@@ -19,17 +19,19 @@ from ext4kit.filesystem.directories import (
     TreeLevel,
     read_directories,
 )
+from ext4kit.filesystem.filesystem import ROOT, is_user_inode
 from ext4kit.filesystem.inodes import Inodes
 from ext4kit.filesystem.sparse import sparse_flags
-from ext4kit.parsers.directory import DIRENT, EntryTable, Names
+from ext4kit.parsers.directory import DIRENT, MODES, EntryTable, Names
 from ext4kit.parsers.features import Incompat
-from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_checksums_ok
+from ext4kit.parsers.inode import InodeTable, inode_checksums_ok
 from ext4kit.units import NANOSECONDS
 
 _DAY = 86_400 * NANOSECONDS
 _MOST_LINKS = 65_000
 _SECTOR = 512
-_TYPES = {8: 1, 4: 2, 2: 3, 6: 4, 1: 5, 12: 6, 10: 7}  # `i_mode` >> 12 -> type in an entry
+_FILE_TYPES = np.zeros(16, np.int64)  # file type in an entry, by upper bits of `i_mode`
+_FILE_TYPES[MODES] = np.arange(len(MODES))
 
 
 def find_unattached(fs: Inodes, reached: Int64s) -> TreeLevel:
@@ -51,7 +53,7 @@ def find_unattached(fs: Inodes, reached: Int64s) -> TreeLevel:
         numbers.append(some.number)
         kinds.append(some.mode >> 12)
     number, kind = np.concatenate(numbers), np.concatenate(kinds)
-    file_type = np.array([_TYPES[each] for each in kind.tolist()], np.int64)
+    file_type = _FILE_TYPES[kind]
     folders = number[file_type == DIRECTORY_TYPE]
     listing = read_directories(fs, fs.inode_table(folders), dots=False)
     is_top = ~np.isin(number, listing.inode)
@@ -88,10 +90,7 @@ def _unreached(is_top: Bools, above: Int64s, below: Int64s) -> Bools:
 def _exist(fs: Inodes, table: InodeTable) -> Bools:
     """True for each inode of a user that certainly is one."""
     superblock = fs.superblock
-    exists = np.isin(table.mode >> 12, list(_TYPES))
-    exists &= table.number >= superblock.first_usable_inode
-    exists &= table.number != (superblock.orphan_file_inode or -1)
-    exists &= (table.flags & int(InodeFlags.EA_INODE)) == 0
+    exists: Bools = is_user_inode(fs, table) & (table.number != ROOT)
     if superblock.has_metadata_checksums:
         return exists & inode_checksums_ok(table, superblock)
     exists &= (table.links_count <= _MOST_LINKS) & (table.dtime == 0) & (table.size >= 0)

@@ -21,7 +21,7 @@ from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
 from ext4kit.filesystem.directories import with_inodes
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.filesystem import ROOT, is_user_inode
 from ext4kit.history.journal_gaps import JournalGaps, MountCounts, find_journal_gaps
 from ext4kit.history.live_copy import last_commit, start_is_overwritten
 from ext4kit.history.stable_inodes import OwnedRuns, split_stable
@@ -47,7 +47,6 @@ TID_ON_DISK = np.int64(1) << 62  # tid of the present disk, after every transact
 TID_PRE_FAST_COMMIT = int(TID_ON_DISK) - 1000
 TID_NONE = -1
 NO_NUMBERS: Int64s = np.zeros(0, np.int64)
-_VALID_TYPES = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])  # file types in `i_mode`
 
 
 @dataclass(frozen=True)
@@ -652,16 +651,6 @@ def _sorted_by_instance(table: InodeTable, tid: Int64s, untagged: Bools) -> Inod
 def _count_changed(table: InodeTable, after: int) -> int:
     """Number of inodes changed after a time (ns)."""
     return int(((table.ctime > after) & (table.mode != 0)).sum())
-
-
-def is_user_inode(fs: FileSystem, table: InodeTable) -> Bools:
-    """True for each inode that is not reserved, holds no attribute value and has a valid type."""
-    first = fs.superblock.first_usable_inode
-    special = (table.flags & int(InodeFlags.EA_INODE)) != 0
-    special |= table.number == (fs.superblock.orphan_file_inode or -1)
-    ordinary: Bools = (table.number >= first) | (table.number == ROOT)
-    ordinary &= ~special & _VALID_TYPES[table.mode >> 12]
-    return ordinary
 
 
 def inodes_in(fs: FileSystem, blocks: Int64s) -> Int64s:

@@ -10,7 +10,7 @@ from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.directories import directories_only
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.filesystem import FOLDER, ROOT
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY
 from ext4kit.history.first_instances import creation_times
@@ -50,7 +50,7 @@ class PathHistory:
         tree = self.history.fs.tree(only=directories_only)
         rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
         numbers = tree.inode[rows].tolist()
-        tops = {b"": ROOT, b"/unattached": ROOT}
+        tops = {b"": ROOT, b"/" + FOLDER: ROOT}
         by_path = tops | dict(zip(tree.paths_of(rows), numbers, strict=True))
         directories = [by_path.get(path) for path in tree.folders]
         above = map(directories.__getitem__, tree.folder[rows].tolist())
