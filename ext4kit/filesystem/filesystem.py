@@ -340,7 +340,8 @@ def is_user_inode(fs: Inodes, table: InodeTable) -> Bools:
     """True for each inode that is not reserved, holds no attribute value and has a valid type."""
     first = fs.superblock.first_usable_inode
     special = (table.flags & int(InodeFlags.EA_INODE)) != 0
-    special |= table.number == (fs.superblock.orphan_file_inode or -1)
+    own = (fs.superblock.orphan_file_inode, fs.superblock.project_quota_inode)
+    special |= np.isin(table.number, own)
     ordinary: Bools = (table.number >= first) | (table.number == ROOT)
     ordinary &= ~special & _VALID_TYPES[table.mode >> 12]
     return ordinary

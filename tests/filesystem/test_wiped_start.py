@@ -100,6 +100,15 @@ def test_a_whole_file_system_has_nothing_unattached(
     assert "no such file" in ext4kit("ls", path, "/unattached/other").stderr
 
 
+def test_files_of_the_file_system_itself_are_not_unattached(
+    ext4kit: Cli, needs_kernel: None, tmp_path: Path
+) -> None:
+    path = tmp_path / "disk.img"
+    options = ("-t", "ext4", "-O", "quota,project,orphan_file", "-E", "quotatype=prjquota")
+    make_file_system(path, 64 * MIB, options)
+    assert ext4kit("ls", path, "/unattached").stdout == ""
+
+
 def _tool(*words: str) -> Callable[[Path], None]:
     def over(image: Path) -> None:
         subprocess.run([*words, str(image)], check=True, capture_output=True)
