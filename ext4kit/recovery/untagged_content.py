@@ -27,7 +27,7 @@ from ext4kit.history import History
 from ext4kit.journal import Log
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.journal_content import ContentCopies, TaggedContentBlocks
-from ext4kit.unallocated.group_metadata import group_metadata_test
+from ext4kit.unallocated.group_metadata import group_metadata_test, named_metadata_test
 from ext4kit.unallocated.space import BlockBatch, Scanner
 from ext4kit.unallocated.untagged import tids_of_untagged
 
@@ -39,7 +39,8 @@ _MIN_CHAIN = 3  # that follow each other: chance does not do that
 
 
 DataEnds = tuple[Int64s, Int64s, Bools]
-"""Log blocks; bytes up to the last one that is not zero; which look like metadata of groups."""
+"""Log blocks; bytes of contents up to the last one that is not zero; which look like metadata of
+groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,14 @@ class UntaggedBlocks(Table):
 
 def data_end_scanner(fs: FileSystem) -> Scanner[DataEnds | None]:
     """Scanner of the log for `DataEnds`."""
-    is_of_group = group_metadata_test(fs)
+    is_of_group, is_named = group_metadata_test(fs), named_metadata_test(fs)
 
     def look(batch: BlockBatch) -> DataEnds | None:
         if not batch.in_log:
             return None
         data = batch.data
-        return batch.blocks, data.shape[1] - zero_tails(data), is_of_group(data)
+        ends = np.where(is_named(data), 0, data.shape[1] - zero_tails(data))
+        return batch.blocks, ends, is_of_group(data)
 
     return look
 

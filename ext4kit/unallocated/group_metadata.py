@@ -1,7 +1,8 @@
-"""Copies of superblocks, group descriptors and bitmaps that no descriptor block names.
+"""Copies of superblocks, group descriptors, bitmaps and the orphan file without a tag.
 
-Such blocks have no owner and, but for the superblock, nothing that names their kind. One of them in
-the log, in front of the rest of a journaled file, can pass for the first block of that file.
+Group descriptors and bitmaps have no owner and nothing that names their kind. One of them in the
+log, in front of the rest of a journaled file, can pass for the first block of that file. Copies
+of the superblock and blocks of the orphan file name themselves.
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from ext4kit.arrays.types import Bools, Bytes2D
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptors_per_block
+from ext4kit.parsers.features import Compat
+from ext4kit.parsers.orphan import MAGIC as ORPHAN_MAGIC
+from ext4kit.parsers.orphan import ORPHAN_TAIL
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK_OFFSET
 
 _EACH = 8  # of so many bytes one is looked at
 _MIN_EVEN = 1 / 2  # of the bytes of a bitmap are 0x00 or 0xFF
 _MIN_SET = 1 / 32  # are 0xFF; other blocks with many zeros have few of them
 _MAGIC_AT = 56  # in the superblock (kernel fs/ext4/ext4.h, `s_magic`)
+_SEED_AT = 236  # in the superblock (`s_hash_seed`), which no tool changes
 
 
 def group_metadata_test(fs: FileSystem) -> Callable[[Bytes2D], Bools]:
@@ -40,6 +46,29 @@ def group_metadata_test(fs: FileSystem) -> Callable[[Bytes2D], Bools]:
         zeros = 1 - np.count_nonzero(some, axis=1) / some.shape[1]
         found: Bools = (zeros + ones > _MIN_EVEN) & (ones > _MIN_SET)
         found |= np.isin(head, heads) | (magic == MAGIC)
+        return found
+
+    return test
+
+
+def named_metadata_test(fs: FileSystem) -> Callable[[Bytes2D], Bools]:
+    """Test of blocks (n, block size): bool (n,), superblocks and blocks of the orphan file."""
+    places = {0, SUPERBLOCK_OFFSET % fs.superblock.block_size}  # of a backup, of the first one
+    magic = np.frombuffer(MAGIC.to_bytes(2, "little"), np.uint8)
+    seed = np.array(fs.superblock.hash_seed, "<u4").view(np.uint8)
+    orphan = np.frombuffer(ORPHAN_MAGIC.to_bytes(4, "little"), np.uint8)
+    has_orphan_file = Compat.ORPHAN_FILE in fs.superblock.features
+
+    def has(data: Bytes2D, start: int, value: npt.NDArray[np.uint8]) -> Bools:
+        found: Bools = (data[:, start : start + len(value)] == value).all(axis=1)
+        return found
+
+    def test(data: Bytes2D) -> Bools:
+        found = np.zeros(len(data), bool)
+        for at in places:
+            found |= has(data, at + _MAGIC_AT, magic) & has(data, at + _SEED_AT, seed)
+        if has_orphan_file:
+            found |= has(data, data.shape[1] - ORPHAN_TAIL.size, orphan)
         return found
 
     return test

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ext4kit
-from ext4kit.unallocated.group_metadata import group_metadata_test
+from ext4kit.unallocated.group_metadata import group_metadata_test, named_metadata_test
 from sample_images.recipes.contents import noise
 from sample_images.recipes.machine import run
 from tests.environment import missing
@@ -21,6 +21,7 @@ def made(folder: Path, options: str) -> Path:
     """A file system with some files in it; mke2fs and debugfs write it."""
     if reason := missing("mke2fs", "debugfs", "dumpe2fs"):
         pytest.skip(reason)
+    folder.mkdir(exist_ok=True)
     image, source, commands = folder / "a.img", folder / "source", folder / "commands"
     run("mke2fs", "-q", "-F", *options.split(), image, "64M")
     source.write_bytes(noise("source", 50_000))
@@ -60,6 +61,27 @@ def test_superblocks_descriptors_and_full_bitmaps_are_told(tmp_path: Path, optio
     data = fs.blocks.read_many(np.array(heads + bitmaps))
     assert len(heads) > 1 and bitmaps
     assert test(data).tolist() == [True] * len(data)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["-t ext4 -b 4096 -O orphan_file", "-t ext4 -b 1024 -O orphan_file", "-t ext3 -b 2048"],
+)
+def test_superblocks_and_the_orphan_file_name_themselves(tmp_path: Path, options: str) -> None:
+    image = made(tmp_path, f"{options} -g 1024")
+    fs = ext4kit.open(str(image)).volume().filesystem()
+    test = named_metadata_test(fs)
+    superblocks = re.findall(r"superblock at (\d+)", run("dumpe2fs", image).decode())
+    told = run("dumpe2fs", "-h", image).decode()
+    orphans = []
+    if found := re.search(r"^Orphan file inode: +(\d+)", told, re.MULTILINE):
+        orphans = run("debugfs", "-R", f"blocks <{found[1]}>", image).decode().split()
+    assert bool(orphans) == ("orphan_file" in options) and len(superblocks) > 1
+    named = test(fs.blocks.read_many(np.arange(fs.superblock.blocks_count)))
+    assert np.flatnonzero(named).tolist() == sorted(map(int, superblocks + orphans))
+    other = made(tmp_path / "other", f"{options} -g 1024")  # such an image may be a file
+    block = ext4kit.open(str(other)).volume().filesystem().blocks.read_many(np.arange(2))
+    assert not test(block).any()
 
 
 def test_contents_of_files_are_not(tmp_path: Path) -> None:
