@@ -114,6 +114,11 @@ SIGNATURES = (
     FileSignature("pcapng", b"\x0a\x0d\x0d\x0a"),
     FileSignature("luks", b"LUKS\xba\xbe"),
     FileSignature("qcow2", b"QFI\xfb"),
+    FileSignature("vmdk", b"KDMV"),
+    FileSignature("mpeg-ps", b"\0\0\1\xba"),
+    FileSignature("flv", b"FLV\1"),
+    FileSignature("asf", b"\x30\x26\xb2\x75\x8e\x66\xcf\x11"),
+    FileSignature("psd", b"8BPS\0"),
     # Text formats give no length, but a new file starts here.
     FileSignature("script", b"#!/"),
     FileSignature("xml", b"<?xml "),
@@ -125,19 +130,29 @@ SIGNATURES = (
     FileSignature("utf-16", b"\xff\xfe"),
     FileSignature("utf-32", b"\xff\xfe\0\0"),
 )
-OFFSET_SIGNATURES = (  # type, offset of its magic, the magic
-    ("tar", 257, b"ustar"),
-    ("icc", 36, b"acsp"),
-    ("berkeley", 12, b"\x62\x31\x05\0"),
-    ("berkeley", 12, b"\x61\x15\x06\0"),
+OFFSET_SIGNATURES = (  # type, (offset, bytes there) of each part of its magic
+    ("tar", ((257, b"ustar"),)),
+    ("icc", ((36, b"acsp"),)),
+    ("berkeley", ((12, b"\x62\x31\x05\0"),)),
+    ("berkeley", ((12, b"\x61\x15\x06\0"),)),
+    ("mpeg-ts", ((0, b"G"), (188, b"G"), (376, b"G"), (564, b"G"))),
+    ("mpeg-ts", ((4, b"G"), (196, b"G"), (388, b"G"), (580, b"G"))),
+    ("vdi", ((64, b"\x7f\x10\xda\xbe"),)),
+    ("iso", ((0, b"\1CD001\1"),)),
 )
+MAGIC_AT = {"iso": 32768}  # bytes from the start of the file to the block with its magic
 
 SIGNATURE_NAMES = (
     "",
-    *dict.fromkeys([one.kind for one in SIGNATURES] + [kind for kind, _, _ in OFFSET_SIGNATURES]),
+    *dict.fromkeys([one.kind for one in SIGNATURES] + [kind for kind, _ in OFFSET_SIGNATURES]),
 )
 SIGNATURE_INDEX = {name: number for number, name in enumerate(SIGNATURE_NAMES)}
 WEAK_SIGNATURES = frozenset(one.kind for one in SIGNATURES if len(one.magic) - len(one.any_at) < 3)
+_DISTINCT = {name: 0 for name in SIGNATURE_NAMES} | {
+    one.kind: len(one.magic.replace(b"\0", b"")) - len([at for at in one.any_at if one.magic[at]])
+    for one in SIGNATURES
+}
+LONG_SIGNATURES = frozenset(kind for kind, count in _DISTINCT.items() if count > 3)
 # text in characters of several bytes: its end may hold zeros
 CHARACTER_BYTES = {"utf-16": 2, "utf-32": 4}
 
@@ -183,8 +198,10 @@ def match_signatures(data: Bytes2D) -> UInt8s:
 
 def _match_offset_signatures(data: Bytes2D, kinds: UInt8s) -> UInt8s:
     """The types, with those added whose magic is at a larger offset."""
-    for kind, at, magic in OFFSET_SIGNATURES:
-        rows = np.flatnonzero(data[:, at] == magic[0])
-        found = data[rows, at : at + len(magic)]
-        kinds[rows[(found == np.frombuffer(magic, np.uint8)).all(axis=1)]] = SIGNATURE_INDEX[kind]
+    for kind, parts in OFFSET_SIGNATURES:
+        rows = np.flatnonzero(data[:, parts[0][0]] == parts[0][1][0])
+        for at, magic in parts:
+            found = data[rows, at : at + len(magic)]
+            rows = rows[(found == np.frombuffer(magic, np.uint8)).all(axis=1)]
+        kinds[rows] = SIGNATURE_INDEX[kind]
     return kinds

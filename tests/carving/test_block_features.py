@@ -53,10 +53,11 @@ def test_each_signature_is_known_by_its_kind() -> None:
     for one in SIGNATURES:
         kind = SIGNATURE_NAMES[match_signatures(blocks_of(one.magic + b"\x55" * 100))[0]]
         assert kind == one.kind, one
-    for name, at, magic in OFFSET_SIGNATURES:
-        assert (
-            SIGNATURE_NAMES[match_signatures(blocks_of(b"\x55" * at + magic + b"\x55"))[0]] == name
-        )
+    for name, parts in OFFSET_SIGNATURES:
+        made = bytearray(b"\x55" * 1000)
+        for at, magic in parts:
+            made[at : at + len(magic)] = magic
+        assert SIGNATURE_NAMES[match_signatures(blocks_of(bytes(made)))[0]] == name
 
 
 def test_text_is_told_from_other_data() -> None:

@@ -207,3 +207,74 @@ def test_a_cut_off_file_says_nothing() -> None:
     library = Path(_umath_linalg.__file__).read_bytes()
     assert length("elf", library) is not None
     assert length("elf", library[: 1 << 14]) is None
+
+
+FFMPEG = ("ffmpeg", "-v", "error", "-nostdin", "-f", "lavfi")
+SOUND, PICTURE = "anoisesrc=d=2:a=0.3:seed=7", "testsrc2=s=320x240:d=2,noise=alls=30:allf=t"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "source", "options"),
+    [
+        ("flac", "a.flac", SOUND, ("-c:a", "flac")),
+        ("ogg", "a.ogg", SOUND, ("-c:a", "libvorbis")),
+        ("mp3", "a.mp3", SOUND, ("-c:a", "libmp3lame")),
+        ("mpeg-ts", "a.ts", PICTURE, ("-c:v", "mpeg2video")),
+        ("mpeg-ps", "a.vob", PICTURE, ("-c:v", "mpeg2video", "-f", "vob")),
+        ("flv", "a.flv", PICTURE, ("-c:v", "flv")),
+        ("asf", "a.wmv", PICTURE, ("-c:v", "wmv2")),
+        ("mp4", "a.mp4", PICTURE, ("-c:v", "mpeg4")),
+    ],
+)
+def test_media_end_where_ffmpeg_stopped(
+    tmp_path: Path, kind: str, name: str, source: str, options: tuple[str, ...]
+) -> None:
+    if not shutil.which("ffmpeg"):
+        pytest.skip("needs ffmpeg")
+    made = tmp_path / name
+    subprocess.run([*FFMPEG, "-i", source, *options, made], check=True)
+    assert stated(kind, made.read_bytes()) == made.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("qcow2", ("-O", "qcow2")),
+        ("qcow2", ("-c", "-O", "qcow2")),
+        ("vmdk", ("-O", "vmdk")),
+        ("vdi", ("-O", "vdi")),
+    ],
+)
+def test_images_of_disks_end_where_qemu_stopped(
+    tmp_path: Path, kind: str, options: tuple[str, ...]
+) -> None:
+    if not shutil.which("qemu-img"):
+        pytest.skip("needs qemu-img")
+    disk, made = tmp_path / "disk", tmp_path / "made"
+    with disk.open("wb") as file:
+        for at in (0, 5 << 20, 40 << 20):
+            file.seek(at)
+            file.write(RANDOM * 20)
+        file.truncate(64 << 20)
+    subprocess.run(["qemu-img", "convert", *options, disk, made], check=True)
+    assert stated(kind, made.read_bytes()) == made.stat().st_size
+
+
+def test_a_picture_of_photoshop_ends_where_imagemagick_stopped(tmp_path: Path) -> None:
+    if not (program := shutil.which("convert", path="/usr/bin")):
+        pytest.skip("needs ImageMagick")
+    made = tmp_path / "a.psd"
+    subprocess.run([program, "-size", "64x64", "plasma:", made], check=True)
+    assert stated("psd", made.read_bytes()) == made.stat().st_size
+
+
+def test_a_picture_with_restarts_has_them_in_order(tmp_path: Path) -> None:
+    if not (shutil.which("jpegtran") and shutil.which("convert", path="/usr/bin")):
+        pytest.skip("needs jpegtran and ImageMagick")
+    plain, made = tmp_path / "a.jpg", tmp_path / "b.jpg"
+    subprocess.run(["/usr/bin/convert", "-size", "640x640", "plasma:", plain], check=True)
+    subprocess.run(["jpegtran", "-restart", "1", "-outfile", made, plain], check=True)
+    content = made.read_bytes()
+    assert stated("jpeg", content) == len(content)
+    third = content.index(b"\xff\xd2")
+    assert stated("jpeg", content[:third] + content[third + 2 :]) == -1

@@ -9,11 +9,14 @@ from ext4kit.filetypes.lengths import (
     bytecode,
     compressed,
     data_files,
+    disks,
     documents,
     images,
     media,
     programs,
+    streams,
 )
+from ext4kit.filetypes.lengths.checks import CHECKS
 from ext4kit.filetypes.lengths.length_fields import SIZED
 from ext4kit.filetypes.lengths.reader import Budget, ContentReader, Stated
 
@@ -32,6 +35,7 @@ LENGTHS: dict[str, Callable[[ContentReader], Stated | None]] = {
     "bmp": images.bmp,
     "ico": images.ico,
     "tiff": images.tiff,
+    "psd": images.photoshop,
     "pdf": documents.pdf,
     "ole": documents.ole,
     "font": documents.font,
@@ -64,6 +68,15 @@ LENGTHS: dict[str, Callable[[ContentReader], Stated | None]] = {
     "ogg": media.ogg,
     "mp3": media.mp3,
     "matroska": media.matroska,
+    "flac": streams.flac,
+    "mpeg-ts": streams.transport_stream,
+    "mpeg-ps": streams.program_stream,
+    "flv": streams.flash_video,
+    "asf": streams.asf,
+    "qcow2": disks.qcow2,
+    "vmdk": disks.vmdk,
+    "vdi": disks.vdi,
+    "iso": disks.iso,
 }
 
-__all__ = ["LENGTHS", "Budget", "Stated", "ContentReader"]
+__all__ = ["CHECKS", "LENGTHS", "Budget", "Stated", "ContentReader"]

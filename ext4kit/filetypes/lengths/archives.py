@@ -65,7 +65,7 @@ def tar(window: ContentReader) -> Stated | None:
     for step in (_TAR_RECORD, 2 * _TAR_BLOCK + at):
         end = -(-(at + 2 * _TAR_BLOCK) // step) * step
         if end <= window.size and not window.read(at, end - at).strip(b"\0"):
-            return Stated(end, proven=True)
+            return Stated(end, proven=step == _TAR_RECORD)
     return Stated(at)
 
 

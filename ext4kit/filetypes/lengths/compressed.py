@@ -148,7 +148,7 @@ def _zstd_frame(window: ContentReader, at: int) -> int | None:
     at += 5 + (1 - single) + (0, 1, 2, 4)[flags & 3] + content
     while True:
         head = window.number(at, 3)
-        if head < 0 or head >> 1 & 3 == 3:
+        if head < 0 or head >> 1 & 3 == 3 or not head:  # zeros would be empty blocks
             return None
         at += 3 + (1 if head >> 1 & 3 == 1 else head >> 3)
         if head & 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from ext4kit.filetypes.lengths.reader import ContentReader, Stated
@@ -10,20 +12,49 @@ _PDF_END = b"%%EOF"
 _MOST_TABLES = 4096
 _FREE_SECTOR = 0xFFFFFFFF
 _FAT_OF_HEADER = 109
+_PDF_TRAILER = 64  # bytes in front of %%EOF
+_PDF_TABLE_AT = re.compile(rb"startxref\s+(\d{1,18})\s*$")
+_PDF_TABLE = re.compile(rb"\s*(xref\b|\d+\s+\d+\s+obj\b)")
+_PDF_SECTION = re.compile(rb"\s*xref\s+\d+\s+(\d{1,9})\s*?\r?\n")
+_PDF_ROW = re.compile(rb"(\d{10}) \d{5} n")
+_PDF_OBJECT = re.compile(rb"\s*\d+\s+\d+\s+obj\b")
+_PDF_MOST_OBJECTS, _PDF_LOOKED_AT = 1 << 16, 64
 
 
 def pdf(window: ContentReader) -> Stated | None:
     """The first %%EOF followed only by an end of line and zeros in its block.
 
-    A file written in several revisions has several of them (ISO 32000-1, section 7.5.6).
+    A file written in several revisions has several of them (ISO 32000-1, section 7.5.6). Each has
+    the place of its table in front of it.
     """
     for at in window.find(_PDF_END):
         end = at + len(_PDF_END)
         line = window.read(end, 2)
         end += len(line) if line == b"\r\n" else int(line[:1] in (b"\n", b"\r"))
-        if window.zeros_behind(end):
+        if window.zeros_behind(end) and _pdf_table_fits(window, at):
             return Stated(end, proven=True)
     return None
+
+
+def _pdf_table_fits(window: ContentReader, end: int) -> bool:
+    """Whether the table of objects is where the lines before an end say, and objects where it says.
+
+    True for what does not say where.
+    """
+    start = max(end - _PDF_TRAILER, 0)
+    told = _PDF_TABLE_AT.search(window.read(start, end - start))
+    if told is None or not int(told[1]):
+        return True
+    head = window.read(int(told[1]), 64)
+    if not _PDF_TABLE.match(head):
+        return False
+    section = _PDF_SECTION.match(head)
+    if section is None:
+        return True
+    count = min(int(section[1]), _PDF_MOST_OBJECTS)
+    rows = _PDF_ROW.findall(window.read(int(told[1]) + section.end(), 20 * count))
+    looked_at = rows[:: len(rows) // _PDF_LOOKED_AT + 1]
+    return all(_PDF_OBJECT.match(window.read(int(row), 24)) for row in looked_at)
 
 
 def ole(window: ContentReader) -> Stated | None:

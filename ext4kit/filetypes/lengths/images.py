@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+import struct
+import zlib
+
+import numpy as np
 
 from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
-_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]", re.DOTALL)
+_MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
+_BETWEEN_SCANS = frozenset(
+    {0xC4, 0xCC, 0xDA, 0xDB, 0xDC, 0xDD, 0xDE, *range(0xE0, 0xF0), 0xFE, 0xFF}
+)
+_SEGMENTS = frozenset(range(1, 256))
+_LONGEST_INTERVAL = 1 << 20  # bytes between restarts
 _ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
 _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
 _TIFF_SIZES = (0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4)
@@ -15,15 +24,41 @@ _MOST_STRIPS = 1 << 16
 
 
 def png(window: ContentReader) -> Stated | None:
-    """Chunks up to IEND (RFC 2083, section 3.2)."""
+    """Chunks with their checksums up to IEND (RFC 2083, section 3.2)."""
     at = 8
     while True:
         head = window.read(at, 8)
-        if len(head) < 8 or not head[4:].isalpha():
+        length = int.from_bytes(head[:4], "big")
+        if len(head) < 8 or not head[4:].isalpha() or length >= window.size:
+            window.fell_short |= head[4:].isalpha()
             return None
-        at += 12 + int.from_bytes(head[:4], "big")
+        chunk = window.read(at + 4, length + 8)
+        if zlib.crc32(chunk[:-4]) != int.from_bytes(chunk[-4:], "big"):
+            return None
+        at += 12 + length
         if head[4:] == b"IEND":
             return Stated(at, proven=True)
+
+
+def photoshop(window: ContentReader) -> Stated | None:
+    """Four sections with lengths, and the picture (Adobe's Photoshop file format)."""
+    head = window.read(0, 26)
+    if len(head) < 26 or head[4:6] not in (b"\0\1", b"\0\2"):
+        return None
+    channels, height, width, depth = struct.unpack(">HIIH", head[12:24])
+    at = 26
+    for length in (4, 4, 8 if head[5] == 2 else 4):
+        size = window.number(at, length, ">")
+        if size < 0:
+            return None
+        at += length + size
+    packed = window.number(at, 2, ">")
+    if packed == 1:  # the lengths of all rows, then the rows
+        each = 4 if head[5] == 2 else 2
+        table = window.read(at + 2, channels * height * each)
+        rows = np.frombuffer(table[: len(table) // each * each], f">u{each}").astype(np.int64)
+        return Stated(at + 2 + len(table) + int(rows.sum()))
+    return Stated(at + 2 + channels * height * (width * depth + 7 >> 3)) if packed == 0 else None
 
 
 def gif(window: ContentReader) -> Stated | None:
@@ -56,29 +91,36 @@ def _sub_blocks(window: ContentReader, at: int) -> int:
 
 def jpeg(window: ContentReader) -> Stated | None:
     """Segments, and entropy-coded data up to the next marker, up to EOI (ITU T.81, annex B)."""
-    at = 2
-    while True:
-        head = window.read(at, 4)
-        if len(head) < 2 or head[0] != 0xFF:
-            return None
-        if head[1] == 0xD9:
+    at, interval, allowed = 2, 0, _SEGMENTS
+    while (head := window.read(at, 6))[:1] == b"\xff" and len(head) > 1:
+        marker, length = head[1], max(int.from_bytes(head[2:4], "big"), 2)
+        if marker == 0xD9:
             return Stated(at + 2, proven=True)
-        if head[1] == 0xFF or head[1] in _ALONE:
-            at += 1 if head[1] == 0xFF else 2
-            continue
-        at += 2 + max(int.from_bytes(head[2:], "big"), 2)
-        if head[1] == 0xDA:
-            at = _next_marker(window, at)
+        if marker not in allowed:
+            return None
+        at += 1 if marker == 0xFF else 2 if marker in _ALONE else 2 + length
+        interval = int.from_bytes(head[4:], "big") if marker == 0xDD else interval
+        if marker == 0xDA:
+            at, allowed = _next_marker(window, at, interval > 0), _BETWEEN_SCANS
+    return None
 
 
-def _next_marker(window: ContentReader, at: int) -> int:
-    kept = b""
+def _next_marker(window: ContentReader, at: int, restarts: bool) -> int:
+    """Where the marker behind entropy-coded data is; -1 where a restart is out of order."""
+    kept, expected, last = b"", 0xD0, at
     for piece in window.chunks(at):
         text = kept + piece
-        if found := _MARKER.search(text):
-            return at - len(kept) + found.start()
+        for found in _MARKER.finditer(text):
+            place, marker = at - len(kept) + found.start(), found[0][1]
+            if restarts and place - last > _LONGEST_INTERVAL:
+                return -1
+            if marker & 0xF8 != 0xD0:
+                return place
+            if not restarts or marker != expected:
+                return -1
+            last, expected = place, 0xD0 + (expected + 1) % 8
         at += len(piece)
-        kept = text[-1:]
+        kept = text[-1:] if text[-1:] == b"\xff" else b""
     return window.size
 
 

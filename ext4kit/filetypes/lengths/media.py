@@ -10,6 +10,7 @@ _BITRATES = {  # kbit/s by index, for (MPEG 1, layer 3), (MPEG 2, layer 3)
 }
 _RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
 _FEW_FRAMES = 4
+_OGG_FIRST, _OGG_LAST = 2, 4  # flags of the first and the last page of a stream
 _BOXES = frozenset(
     b"ftyp moov mdat free skip wide udta meta uuid moof mfra sidx ssix styp pdin prft pnot".split()
 )
@@ -28,7 +29,7 @@ def boxes(window: ContentReader) -> Stated | None:
             break
         seen.add(head[4:8])
         at += size
-    return Stated(at) if seen & {b"moov", b"mdat", b"meta", b"moof"} else None
+    return Stated(at) if seen & {b"moov", b"meta", b"moof"} else None
 
 
 def riff(window: ContentReader) -> Stated | None:
@@ -50,15 +51,21 @@ def aiff(window: ContentReader) -> Stated | None:
 
 
 def ogg(window: ContentReader) -> Stated | None:
-    """Pages (RFC 3533, section 6)."""
-    at = 0
+    """Pages, numbered in each stream from its first to its last one (RFC 3533, section 6)."""
+    at, following, ended = 0, dict[bytes, int](), set[bytes]()
     while True:
         head = window.read(at, 27 + 255)
         if len(head) < 27 or head[:5] != b"OggS\0":
             break
-        segments = head[26]
-        at += 27 + segments + sum(head[27 : 27 + segments])
-    return Stated(at) if at else None
+        stream, number = head[14:18], int.from_bytes(head[18:22], "little")
+        if bool(head[5] & _OGG_FIRST) != (stream not in following) or (
+            number != following.get(stream, number)
+        ):
+            break
+        following[stream] = number + 1
+        ended |= {stream} if head[5] & _OGG_LAST else set()
+        at += 27 + head[26] + sum(head[27 : 27 + head[26]])
+    return Stated(at, open_ended=ended != set(following)) if at else None
 
 
 def mp3(window: ContentReader) -> Stated | None:
@@ -70,7 +77,9 @@ def mp3(window: ContentReader) -> Stated | None:
         frames += 1
     if frames < _FEW_FRAMES:
         return None
-    return Stated(at + 128 if window.read(at, 3) == b"TAG" else at)
+    if window.read(at, 3) == b"TAG":
+        return Stated(at + 128)
+    return Stated(at, open_ended=True)
 
 
 def _tag(head: bytes) -> int:

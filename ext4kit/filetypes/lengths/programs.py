@@ -19,6 +19,8 @@ def elf(window: ContentReader) -> Stated | None:
     sections = header.sections(window.read(header.section_at, header.section_bytes))
     if header.section_at and not len(sections):
         return None
+    if len(sections) > 1 and not sections["sh_type"].any():  # zeros stand there
+        return None
     if header.sections_elsewhere(sections):
         count = int(sections["sh_size"][0])
         if count > _MOST_SECTIONS:

@@ -37,10 +37,12 @@ class Stated:
     Attributes:
         size: bytes.
         proven: whether checksums or an end mark confirm it; else it is only a number in the file.
+        open_ended: whether it is only where the parts of the file stop to follow each other.
     """
 
     size: int
     proven: bool = False
+    open_ended: bool = False
 
 
 class ContentReader:
@@ -58,6 +60,7 @@ class ContentReader:
         size: bytes of all blocks; the format may give a larger size.
         block_size: bytes per block.
         reach: bytes to search for an end.
+        fell_short: whether a read wanted more than there is.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class ContentReader:
         self.block_size, self._count = reader.block_size, count
         self.size = count * self.block_size - origin
         self.reach = self.size
+        self.fell_short = False
 
     def behind(self, offset: int) -> ContentReader:
         """The same bytes from `offset` on."""
@@ -78,6 +82,7 @@ class ContentReader:
 
     def read(self, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on; fewer at the end of the blocks or the budget."""
+        self.fell_short |= offset + length > self.size
         length = min(length, self.size - offset)
         if offset < 0 or length <= 0 or not self.budget.spend(length + _EACH):
             return b""

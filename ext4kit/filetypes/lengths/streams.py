@@ -1,0 +1,192 @@
+"""Audio and video in frames, packets and tags that follow each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from ext4kit.arrays.types import Bools
+from ext4kit.filetypes.lengths.reader import CHUNK, ContentReader, Stated
+
+_TS_PACKET, _M2TS_PACKET = 188, 192
+_TS_SYNC = 0x47
+_TS_FIRST = (0x4000, 0x4011)  # a packet that begins the table of programs, or of services
+_ASF_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
+_FLV_TAGS = (8, 9, 18)  # sound, picture, script
+_PS_END, _PS_PACK, _PS_FIRST_PACKET = 0xB9, 0xBA, 0xBB
+_FLAC_SYNC = re.compile(rb"\xff[\xf8\xf9]")
+FlacHeader = tuple[int, int, bool]
+_FLAC_LEAST = 8  # bytes of a frame
+_FLAC_PIECE = 32 << 10
+_FLAC_FRAME = 16  # bytes of the longest frame header
+_FLAC_MOST = 1 << 24  # bytes of a frame that gives no limit
+
+
+class _Ahead:
+    """Reads small parts in ascending order, with few reads of the content."""
+
+    def __init__(self, window: ContentReader) -> None:
+        self.window, self.start, self.held = window, 0, b""
+
+    def read(self, at: int, length: int) -> bytes:
+        if not self.start <= at <= at + length <= self.start + len(self.held):
+            self.start, self.held = at, self.window.read(at, max(CHUNK, length))
+        return self.held[at - self.start : at - self.start + length]
+
+
+def transport_stream(window: ContentReader) -> Stated | None:
+    """Packets of 188 bytes, or of 192 with a time in front (ISO 13818-1, 2.4.3.2; BDAV)."""
+    packet, sync = (_TS_PACKET, 0) if window.read(0, 1) == b"\x47" else (_M2TS_PACKET, 4)
+    if int.from_bytes(window.read(sync + 1, 2), "big") not in _TS_FIRST:
+        return None
+    at, each = 0, CHUNK // packet * packet
+    while len(piece := window.read(at, each)) >= packet:
+        whole = len(piece) // packet
+        good: Bools = np.frombuffer(piece, np.uint8)[sync : whole * packet : packet] == _TS_SYNC
+        if not good.all():
+            at += int(np.argmin(good)) * packet
+            break
+        at += whole * packet
+    return Stated(at, open_ended=True) if at >= 3 * packet else None
+
+
+def program_stream(window: ContentReader) -> Stated | None:
+    """Packs of packets, which give their lengths, up to the end code (ISO 13818-1, 2.5.3)."""
+    at, ahead, proven = 0, _Ahead(window), False
+    if b"\0\0\1\xbb" not in window.read(0, 32):  # the first pack has the system header
+        return None
+    while len(head := ahead.read(at, 14)) >= 4 and head[:3] == b"\0\0\1" and not proven:
+        code = head[3]
+        if code == _PS_END:
+            at, proven = at + 4, True
+        elif code == _PS_PACK and len(head) == 14:
+            at += 14 + (head[13] & 7) if head[4] >> 6 == 1 else 12
+        elif code >= _PS_FIRST_PACKET and len(head) >= 6:
+            at += 6 + int.from_bytes(head[4:6], "big")
+        else:
+            break
+    return Stated(at, proven, open_ended=not proven) if at > _PS_PACK else None
+
+
+def flash_video(window: ContentReader) -> Stated | None:
+    """Tags, each followed by its length (Adobe's FLV specification, annex E)."""
+    at, ahead, tags = window.number(5, 4, ">") + 4, _Ahead(window), 0
+    while len(head := ahead.read(at, 11)) == 11 and head[0] & 0x1F in _FLV_TAGS:
+        length = 11 + int.from_bytes(head[1:4], "big")
+        if ahead.read(at + length, 4) != length.to_bytes(4, "big"):
+            break
+        at, tags = at + length + 4, tags + 1
+    return Stated(at, open_ended=True) if tags else None
+
+
+def asf(window: ContentReader) -> Stated | None:
+    """The size in the file properties of the header (Microsoft's ASF specification, 3.2)."""
+    head = window.read(0, min(window.number(16, 8), 1 << 20))
+    at = head.find(_ASF_PROPERTIES)
+    size = int.from_bytes(head[at + 40 : at + 48], "little") if at > 0 else 0
+    return Stated(size) if size > len(head) else None
+
+
+def flac(window: ContentReader) -> Stated | None:
+    """Metadata blocks and frames, each with its number and checksums (RFC 9639)."""
+    at, last, samples, longest = 4, False, 0, _FLAC_MOST
+    while not last:
+        head = window.read(at, 4)
+        if len(head) < 4 or head[0] & 127 > 6:
+            return None
+        if head[0] & 127 == 0:
+            info = window.read(at + 4, 18)
+            longest = int.from_bytes(info[7:10], "big") or _FLAC_MOST
+            samples = int.from_bytes(info[13:18], "big") & (1 << 36) - 1
+        last = head[0] > 127
+        at += 4 + int.from_bytes(head[1:4], "big")
+    start, done = _last_flac_frame(window, at, longest)
+    if start < 0 or done < samples:
+        return None
+    end = _flac_frame_end(window, start, longest)
+    return None if end is None else Stated(end, proven=True)
+
+
+def _last_flac_frame(window: ContentReader, at: int, longest: int) -> tuple[int, int]:
+    """(start of the last frame of the sequence that begins at `at`, samples up to its end)."""
+    start, number, done = -1, 0, 0
+    while (found := _next_flac_frame(window, at, longest, number)) is not None:
+        start, (_, samples, counts_samples) = found
+        number += samples if counts_samples else 1
+        done += samples
+        at = start + _FLAC_LEAST
+    return start, done
+
+
+def _next_flac_frame(
+    window: ContentReader, at: int, longest: int, number: int
+) -> tuple[int, FlacHeader] | None:
+    """Where the frame of a number begins, and its header."""
+    stop, kept = at + longest + _FLAC_FRAME, b""
+    while at < stop and (piece := window.read(at, _FLAC_PIECE)):
+        text = kept + piece
+        for found in _FLAC_SYNC.finditer(text):
+            header = _flac_header(text[found.start() : found.start() + _FLAC_FRAME])
+            if header is not None and header[0] == number:
+                return at - len(kept) + found.start(), header
+        at, kept = at + len(piece), text[-_FLAC_FRAME:]
+    return None
+
+
+def _flac_header(head: bytes) -> FlacHeader | None:
+    """Of a frame: its number, samples, whether the number counts samples; None for other data."""
+    if len(head) < 6 or head[0] != 0xFF or head[1] & 0xFE != 0xF8:
+        return None
+    if not head[2] >> 4 or head[4] == 0xFF:
+        return None
+    first = head[4]
+    more = 0 if first < 0x80 else 7 - (first ^ 0xFF).bit_length()
+    number = first & (0x7F if not more else (1 << (6 - more)) - 1)
+    for byte in head[5 : 5 + more]:
+        number = number << 6 | byte & 0x3F
+    at = 5 + more
+    code = head[2] >> 4
+    if code in (6, 7):
+        samples = int.from_bytes(head[at : at + code - 5], "big") + 1
+        at += code - 5
+    else:
+        samples = 192 if code == 1 else 576 << code - 2 if code < 6 else 256 << code - 8
+    at += {12: 1, 13: 2, 14: 2}.get(head[2] & 15, 0)
+    if at >= len(head) or _crc(head[:at], 0x07, 8) != head[at]:
+        return None
+    return number, samples, bool(head[1] & 1)
+
+
+def _flac_frame_end(window: ContentReader, start: int, longest: int) -> int | None:
+    """Where the frame that begins there ends: at its checksum."""
+    data = window.read(start, longest + 2 if longest < _FLAC_MOST else CHUNK)
+    table, crc = _table(0x8005, 16), 0
+    for at, byte in enumerate(data[:-2]):
+        if at > 8 and crc == data[at] << 8 | data[at + 1] and window.zeros_behind(start + at + 2):
+            return start + at + 2
+        crc = crc << 8 & 0xFFFF ^ table[crc >> 8 ^ byte]
+    return None
+
+
+def _crc(data: bytes, polynomial: int, width: int) -> int:
+    table, crc, mask = _table(polynomial, width), 0, (1 << width) - 1
+    for byte in data:
+        crc = crc << 8 & mask ^ table[crc >> width - 8 ^ byte]
+    return crc
+
+
+def _table(polynomial: int, width: int) -> Sequence[int]:
+    if (polynomial, width) not in _TABLES:
+        table, top, mask = [], 1 << width - 1, (1 << width) - 1
+        for byte in range(256):
+            crc = byte << width - 8
+            for _ in range(8):
+                crc = (crc << 1 ^ (polynomial if crc & top else 0)) & mask
+            table.append(crc)
+        _TABLES[polynomial, width] = table
+    return _TABLES[polynomial, width]
+
+
+_TABLES: dict[tuple[int, int], Sequence[int]] = {}
