@@ -90,6 +90,13 @@ class BlockFeatures:
         columns = {name: getattr(self, name)[index] for name in _OF_EVENTS}
         return type(self)(self.start[runs], self.length[runs], **columns)
 
+    def without(self, blocks: Int64s) -> Self:
+        """The same with some blocks, ascending, as if they were zeros."""
+        runs = Intervals(self.start, self.length).subtract(Intervals.of_numbers(blocks))
+        kept = ~np.isin(self.block, blocks)
+        columns = {name: getattr(self, name)[kept] for name in _OF_EVENTS}
+        return type(self)(runs.start, runs.length, **columns)
+
     @classmethod
     def _none(cls) -> Self:
         empty = np.zeros(0, np.int64)

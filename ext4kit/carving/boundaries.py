@@ -76,11 +76,17 @@ class FeatureIndex:
         row = np.searchsorted(self.start, positions, side="right") - 1
         return (row >= 0) & (positions < np.append(self.start + self.length, 0)[row])
 
-    def at_boundary(self, positions: Int64s, area: CarvingArea) -> Bools:
-        """True where the content before the position has ended: at zeros or at a border."""
+    def at_boundary(self, positions: Int64s, area: CarvingArea, zeros: int = 1) -> Bools:
+        """True where the content before the position has ended: at zeros or at a border.
+
+        Args:
+            positions: int64 (n,).
+            area: the positions.
+            zeros: bytes in front of the position that are zeros, at least.
+        """
         before = positions - 1
         border = (before < 0) | (area.contiguous_end(np.maximum(before, 0)) <= positions)
-        return border | ~self.is_nonzero(before) | (self.zero_tails(before) > 0)
+        return border | ~self.is_nonzero(before) | (self.zero_tails(before) >= zeros)
 
 
 def _range_borders(features: BlockFeatures, area: CarvingArea) -> tuple[Int64s, Rows]:
@@ -89,14 +95,14 @@ def _range_borders(features: BlockFeatures, area: CarvingArea) -> tuple[Int64s, 
     A border may lie within a run of data. The previous event then describes the blocks at the
     border.
     """
-    event = np.searchsorted(features.block, area.start, side="right") - 1
-    run = np.searchsorted(features.start, area.start, side="right") - 1
+    start = np.union1d(area.start, features.start)
+    event = np.searchsorted(features.block, start, side="right") - 1
+    run = np.searchsorted(features.start, start, side="right") - 1
     if not len(features.block):
-        return area.start[:0], event[:0]
-    within = (event >= 0) & (run >= 0) & (features.block[event] != area.start)
-    within &= area.start < (features.start + features.length)[run]
-    within &= features.block[event] >= features.start[run]
-    return area.start[within], event[within]
+        return start[:0], event[:0]
+    within = (event >= 0) & (run >= 0) & (features.block[event] != start)
+    within &= start < (features.start + features.length)[run]
+    return start[within], event[within]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,12 @@ class CarvedPieces(Table):
 
 
 def split_remaining(
-    index: FeatureIndex, area: CarvingArea, taken: Int64s, taken_count: Int64s, block_size: int
+    index: FeatureIndex,
+    area: CarvingArea,
+    taken: Int64s,
+    taken_count: Int64s,
+    block_size: int,
+    seams: Int64s | None = None,
 ) -> CarvedPieces:
     """Cut the positions that no known format has taken.
 
@@ -123,9 +134,11 @@ def split_remaining(
         taken: int64, first positions of taken runs, ascending.
         taken_count: int64, their lengths.
         block_size: bytes.
+        seams: int64, positions at which a file ends too.
     """
     # the runs of data, cut where they cross a break
-    start, edges, ends = index.start, np.unique(area.limit), index.start + index.length
+    edges = np.unique(area.limit) if seams is None else np.union1d(area.limit, seams)
+    start, ends = index.start, index.start + index.length
     row = np.searchsorted(start, edges, side="right") - 1
     inside = (row >= 0) & (edges > np.append(start, 0)[row]) & (edges < np.append(ends, 0)[row])
     start = np.sort(np.concatenate([start, edges[inside]]))
@@ -133,7 +146,7 @@ def split_remaining(
     start, length = start[length > 0], length[length > 0]
     left = Intervals(start, length).subtract(Intervals(taken, taken_count))
     start, length = left.start, left.length
-    last = _final_blocks(index, start, length)
+    last = final_blocks(index, start, length)
     ends = np.unique(np.concatenate([last + 1, start + length]))
     row = np.searchsorted(start, ends, side="left") - 1
     before = np.concatenate([[-1], ends[:-1]]) if len(ends) else ends
@@ -141,7 +154,7 @@ def split_remaining(
     return _describe(index, area, first, ends - first, block_size)
 
 
-def _final_blocks(index: FeatureIndex, start: Int64s, length: Int64s) -> Int64s:
+def final_blocks(index: FeatureIndex, start: Int64s, length: Int64s) -> Int64s:
     """Positions of the last blocks of files.
 
     A full block of binary data may end in a few zeros by chance. It therefore ends a file only if a

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
-from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.carving.area import CarvingArea
 from ext4kit.carving.block_features import BlockFeatures
@@ -19,7 +19,9 @@ from ext4kit.carving.direct_blocks import (
 )
 from ext4kit.carving.format_sizes import READ_AT_LEAST, READ_TIMES, FormatSizer
 from ext4kit.carving.indirect_bodies import HeadlessBodies
-from ext4kit.carving.result import CarvedFiles
+from ext4kit.carving.result import CarvedFiles, EndEvidence
+from ext4kit.carving.scattered import join_scattered
+from ext4kit.carving.texts import TextSeams
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filetypes.lengths import Budget
 
@@ -32,6 +34,7 @@ def carve(
     usable: Intervals,
     claimed: Intervals,
     bodies: HeadlessBodies | None = None,
+    structures: Int64s | None = None,
 ) -> CarvedFiles:
     """Cut the unallocated and unclaimed blocks into files.
 
@@ -44,13 +47,22 @@ def carve(
         usable: the unallocated runs, including runs of zeros.
         claimed: runs that other sources have already assigned.
         bodies: remains of files whose block lists exist.
+        structures: int64, ascending blocks of directories and the like. They end what is in front
+            of them, but a format may go on over them: images of disks have their own.
     """
     left = usable.subtract(claimed)
     bodies = (bodies or HeadlessBodies.empty()).within(left)
+    if structures is not None:
+        features = features.without(structures)
     slices = np.searchsorted(features.block, left.start) // _EVENTS_AT_ONCE
     edges = [] if len(bodies) else (np.flatnonzero(np.diff(slices)) + 1).tolist()
     parts = [
-        _carve_slice(reader, features.between(int(runs.start[0]), int(runs.end[-1])), runs, bodies)
+        _carve_slice(
+            reader,
+            features.between(int(runs.start[0]), int(runs.end[-1])),
+            runs,
+            bodies,
+        )
         for first, end in pairwise([0, *edges, len(left)])
         if len(runs := left.take(slice(first, end)))
     ]
@@ -72,12 +84,29 @@ def _carve_slice(
     taken = np.array([run for runs in known for run in runs], np.int64).reshape(-1, 2)
     taken = taken[np.argsort(taken[:, 0], kind="stable")]
     measured = measuring.sized_files(taken[:, 0], taken[:, 1])
-    taken = np.concatenate([taken, np.stack([measured.first, measured.count], axis=1)])
-    taken = taken[np.argsort(taken[:, 0], kind="stable")]
+    sure = measured.end != EndEvidence.FORMAT_LENGTH_OPEN
+    joined = join_scattered(measuring, _with_runs(taken, measured.take(np.flatnonzero(sure))))
+    pieces = np.array([run for file in joined for run in file.runs], np.int64).reshape(-1, 2)
+    mine, _ = overlap_pairs(measured.first, measured.count, *pieces.T)
+    measured = measured.take(np.delete(np.arange(len(measured)), mine))
+    taken = _with_runs(np.concatenate([taken, pieces]), measured)
     rest = split_remaining(index, area, taken[:, 0], taken[:, 1], reader.block_size)
+    seams = TextSeams(reader, area)
+    edges = seams.within(rest, measuring.part_starts)
+    if len(edges):
+        rest = split_remaining(index, area, taken[:, 0], taken[:, 1], reader.block_size, edges)
     further, used = attach_nearest_blocks(headless, rest)
+    texts, used_too = seams.joined(rest)
+    used = np.union1d(used, used_too)
     parts = [_to_carved(measured, area), _to_carved(rest, area).drop(used)]
-    return CarvedFiles.concat([*parts, _join_runs(whole + further, measuring)])
+    return CarvedFiles.concat([*parts, _join_runs(whole + further + joined + texts, measuring)])
+
+
+def _with_runs(taken: Int64s, pieces: CarvedPieces) -> Int64s:
+    """(first position, count) of the runs, int64 (n, 2), and of pieces; ascending."""
+    both = np.concatenate([taken, np.stack([pieces.first, pieces.count], axis=1)])
+    found: Int64s = both[np.argsort(both[:, 0], kind="stable")]
+    return found
 
 
 def _to_carved(pieces: CarvedPieces, area: CarvingArea) -> CarvedFiles:

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 
 import numpy as np
 
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.carving.area import CarvingArea
-from ext4kit.carving.boundaries import CarvedPieces, FeatureIndex
-from ext4kit.carving.result import EndEvidence
+from ext4kit.carving.boundaries import MAX_CHANCE_ZEROS, CarvedPieces, FeatureIndex
+from ext4kit.carving.result import HAS_LENGTH, EndEvidence
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filetypes.lengths import LENGTHS, Budget, ContentReader, Stated
-from ext4kit.filetypes.signatures import SIGNATURE_NAMES, WEAK_SIGNATURES, match_signatures
+from ext4kit.filetypes.lengths import CHECKS, LENGTHS, Budget, ContentReader, Stated
+from ext4kit.filetypes.signatures import (
+    LONG_SIGNATURES,
+    MAGIC_AT,
+    SIGNATURE_NAMES,
+    WEAK_SIGNATURES,
+    match_signatures,
+)
+from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET
 
-_MEASURED = np.array([name in LENGTHS for name in SIGNATURE_NAMES])
 READ_TIMES = 8  # formats may read or decompress all usable blocks this many times
 READ_AT_LEAST = 1 << 28
 _AT_ONCE = 2048  # files whose first blocks are read together
 _MOST_STARTS_INSIDE = 64
 _REACH_AT_LEAST = 16 << 20
+_MAGIC_AT = np.array([MAGIC_AT.get(name, 0) for name in SIGNATURE_NAMES])
+_REPEATED = np.isin(SIGNATURE_NAMES, ["ogg", "mpeg-ps", "mpeg-ts"])  # at the start of many blocks
+_PART = 2048  # blocks; the kernel lets a larger file begin at a multiple of it
+_LONG = np.array([name in LONG_SIGNATURES for name in SIGNATURE_NAMES]) & ~_REPEATED
 _SHORT = np.array([name in WEAK_SIGNATURES for name in SIGNATURE_NAMES])
 
 
@@ -41,6 +53,10 @@ class FormatSizer:
         self.reader, self.area, self.index, self.budget = reader, area, index, budget
         self.rows: list[tuple[int, int, int, int, int, bool]] = []
         self.starts: Int64s = np.zeros(0, np.int64)  # of files with a signature, ascending
+        self.firm: Int64s = np.zeros(0, np.int64)  # and where the kernel lets a file begin
+        self.aligned: Int64s = np.zeros(0, np.int64)  # of these, with a signature that is certain
+        self.heads: Int64s = np.zeros(0, np.int64)  # and within other data
+        self.kinds: Int64s = np.zeros(0, np.int64)  # signatures of the heads
 
     def sized_files(self, taken: Int64s, taken_count: Int64s) -> CarvedPieces:
         """Files whose format gives their end, ascending and without overlaps.
@@ -50,18 +66,31 @@ class FormatSizer:
             taken_count: int64, their lengths.
         """
         index = self.index
-        wanted = np.flatnonzero(_MEASURED[index.kind])
+        wanted = np.flatnonzero(HAS_LENGTH[index.kind])
         places = index.position[wanted]
+        kinds = index.kind[wanted]
+        start = places - _MAGIC_AT[kinds] // self.reader.block_size
+        inside = (start >= 0) & (self.area.contiguous_end(np.maximum(start, 0)) > places)
+        order = np.argsort(start[inside], kind="stable")
+        places, kinds = start[inside][order], kinds[inside][order]
         fresh = index.at_boundary(places, self.area)
-        self.starts = places[fresh & ~_SHORT[index.kind[wanted]]]
+        firm = index.at_boundary(places, self.area, MAX_CHANCE_ZEROS)
+        aligned = np.isin(places, self.part_starts)
+        firm |= aligned
+        fresh = np.where(_REPEATED[kinds], firm, fresh)
+        self.firm = places[fresh | firm]
+        self.aligned = places[aligned & _LONG[kinds]]
+        strong = ~_SHORT[kinds] & (fresh | _LONG[kinds])
+        self.starts = places[fresh & strong]
+        strong |= fresh | firm
+        self.heads, self.kinds = places[strong], kinds[strong]
         limit = self.area.contiguous_end(places)
         following = np.searchsorted(taken, places, side="right")
         limit = np.minimum(limit, np.append(taken, self.area.size)[following])
         hidden = (taken + taken_count)[following - 1] > places if len(taken) else following > 0
-        wanted_kinds = index.kind[wanted]
         end = 0
         for at, kind, new, stop, is_taken in zip(
-            places.tolist(), wanted_kinds.tolist(), fresh.tolist(), limit.tolist(),
+            places.tolist(), kinds.tolist(), (fresh | firm).tolist(), limit.tolist(),
             (hidden & (following > 0)).tolist(), strict=True,
         ):  # fmt: skip
             if at >= end and not is_taken:
@@ -87,9 +116,71 @@ class FormatSizer:
         blocks = [run for first, count in runs for run in self.area.runs_of(first, count)]
         return _size_in_blocks(self.reader, blocks, kind, self.budget)
 
+    def _unproven_end(self, at: int, last: int, stated: Stated) -> EndEvidence:
+        """How far zeros behind the stated end speak for it."""
+        index = self.index
+        fills_blocks = stated.size % self.reader.block_size == 0
+        if not index.is_nonzero(np.array([last]))[0]:
+            row = int(np.searchsorted(index.start, last)) - 1
+            end = int(index.start[row] + index.length[row])
+            low, high = np.searchsorted(self.firm, [at + 1, last + 1])
+            goes_on = end in self.part_starts or (stated.open_ended and high > low)
+            return EndEvidence.FORMAT_LENGTH_OPEN if goes_on else EndEvidence.FORMAT_LENGTH_VAGUE
+        if fills_blocks and stated.open_ended and last + 1 in self.part_starts:
+            return EndEvidence.FORMAT_LENGTH_OPEN
+        if fills_blocks and (stated.open_ended or not self.is_edge(last + 1)):
+            return EndEvidence.FORMAT_LENGTH_VAGUE
+        return EndEvidence.FORMAT_LENGTH
+
+    def is_edge(self, at: int) -> bool:
+        """Whether something else than before begins at a position: zeros, a start, other data."""
+        both = np.array([at - 1, at])
+        if self.area.contiguous_end(both[:1])[0] <= at or not self.index.is_nonzero(both[1:])[0]:
+            return True
+        (before, row), (_, is_event) = self.index.at_positions(both)
+        if not is_event:
+            return False
+        return bool(self.index.kind[row] > 0 or self.index.text[row] != self.index.text[before])
+
+    @cached_property
+    def part_starts(self) -> Int64s:
+        """Positions, ascending, at which the kernel may begin a part of a large file."""
+        boot = self.reader.block_size == SUPERBLOCK_OFFSET  # block 0 is in no group then
+        first = -(-(self.area.start - boot) // _PART)
+        count = np.maximum(-(-(self.area.start + self.area.length - boot) // _PART) - first, 0)
+        row, step = expand(count)
+        places = self.area.positions((first[row] + step) * _PART + boot)
+        found: Int64s = places[places >= 0]
+        return found
+
+    def is_repeated(self, heads: Int64s) -> Bools:
+        """Bool (n,): which of `heads` look like blocks within such a file too."""
+        found: Bools = _REPEATED[self.kinds[np.searchsorted(self.heads, heads)]]
+        return found
+
+    def stated_in(
+        self, runs: list[tuple[int, int]], budget: Budget
+    ) -> tuple[Stated | None, ContentReader]:
+        """What the format says of a file in some runs that begins at one of `heads`."""
+        blocks = [run for first, count in runs for run in self.area.runs_of(first, count)]
+        window = window_of(self.reader, blocks, budget)
+        return LENGTHS[SIGNATURE_NAMES[self.kind_of(runs[0][0])]](window), window
+
+    def kind_of(self, head: int) -> int:
+        """The signature of one of `heads`."""
+        return int(self.kinds[np.searchsorted(self.heads, head)])
+
+    def is_sound(
+        self, runs: list[tuple[int, int]], kind: int, size: int, budget: Budget
+    ) -> bool | None:
+        """Whether checksums within the file in some runs hold; None for a format without any."""
+        check = CHECKS.get(SIGNATURE_NAMES[kind])
+        blocks = [run for first, count in runs for run in self.area.runs_of(first, count)]
+        return check(window_of(self.reader, blocks, budget), size) if check else None
+
     def _size_at(self, at: int, kind: int, fresh: bool, stop: int) -> int | None:
         """Add the file that starts at a position and return its end position, None for no file."""
-        if not fresh and _SHORT[kind]:
+        if not fresh and (_SHORT[kind] or _REPEATED[kind]):
             return None
         window = ContentReader(
             self.reader,
@@ -105,7 +196,7 @@ class FormatSizer:
         stated = LENGTHS[SIGNATURE_NAMES[kind]](window)
         if stated is None or not 0 < stated.size <= window.size:
             return None
-        size, how = self._confirm_end(window, at, stated)
+        size, how = self._confirm_end(window, at, kind, stated)
         if not size or (not fresh and how > EndEvidence.FORMAT_LENGTH):
             return None
         count = -(-size // window.block_size)
@@ -118,16 +209,21 @@ class FormatSizer:
         return bool(high > low)
 
     def _confirm_end(
-        self, window: ContentReader, at: int, stated: Stated
+        self, window: ContentReader, at: int, kind: int, stated: Stated
     ) -> tuple[int, EndEvidence]:
         """The size and its evidence: only zeros after it, or a little more content and zeros."""
         block = window.block_size
         last = at + (stated.size - 1) // block
+        low, high = np.searchsorted(self.aligned, [at + 1, last + 1])
+        if not stated.proven and (high > low or (last > at and last in self.firm)):
+            return 0, EndEvidence.FORMAT_LENGTH  # the rest of the file is elsewhere
         if window.zeros_behind(stated.size):
-            return (
-                stated.size,
-                EndEvidence.FORMAT_END if stated.proven else EndEvidence.FORMAT_LENGTH,
-            )
+            if stated.proven:
+                runs = [(at, -(-stated.size // block))]
+                if self.is_sound(runs, kind, stated.size, self.budget) is False:
+                    return 0, EndEvidence.FORMAT_END
+                return stated.size, EndEvidence.FORMAT_END
+            return stated.size, self._unproven_end(at, last, stated)
         for place in (last, last + 1):
             tail = int(self.index.zero_tails(np.array([place]))[0])
             size = (place - at + 1) * block - tail
@@ -154,7 +250,7 @@ def format_sizes(reader: BlockReader, runs: Runs, size: Int64s) -> tuple[Int64s,
             kind[runs.owner[some]] = match_signatures(reader.read_many(runs.physical[some]))
     budget = Budget(max(int(runs.length.sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
     found = size.copy()
-    for row in np.flatnonzero(_MEASURED[kind]).tolist():
+    for row in np.flatnonzero(HAS_LENGTH[kind]).tolist():
         mine = runs.take(slice(*np.searchsorted(runs.owner, [row, row + 1])))
         follow = np.cumsum(mine.length) - mine.length
         if (mine.logical == follow).all() and not mine.unwritten.any():
@@ -167,8 +263,17 @@ def _size_in_blocks(
     reader: BlockReader, blocks: list[tuple[int, int]], kind: int, budget: Budget
 ) -> int:
     """The size that the format of a file in these runs of blocks gives, 0 if none fits."""
-    if not _MEASURED[kind]:
+    if not HAS_LENGTH[kind]:
         return 0
+    window = window_of(reader, blocks, budget)
+    stated = LENGTHS[SIGNATURE_NAMES[kind]](window)
+    if stated is None or not window.zeros_behind(stated.size):
+        return 0
+    return stated.size if stated.size > window.size - window.block_size else 0
+
+
+def window_of(reader: BlockReader, blocks: list[tuple[int, int]], budget: Budget) -> ContentReader:
+    """The bytes of some runs of blocks, one after the other."""
 
     def place(first: int, count: int) -> list[tuple[int, int]]:
         found = []
@@ -179,8 +284,4 @@ def _size_in_blocks(
             first, count = max(first - length, 0), count - taken_count
         return found
 
-    window = ContentReader(reader, place, sum(length for _, length in blocks), budget)
-    stated = LENGTHS[SIGNATURE_NAMES[kind]](window)
-    if stated is None or not window.zeros_behind(stated.size):
-        return 0
-    return stated.size if stated.size > window.size - window.block_size else 0
+    return ContentReader(reader, place, sum(length for _, length in blocks), budget)

@@ -10,6 +10,10 @@ from typing import Self
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Rows, UInt8s
+from ext4kit.filetypes.lengths import LENGTHS
+from ext4kit.filetypes.signatures import SIGNATURE_NAMES
+
+HAS_LENGTH = np.array([name in LENGTHS for name in SIGNATURE_NAMES])
 
 
 class EndEvidence(IntEnum):
@@ -20,10 +24,14 @@ class EndEvidence(IntEnum):
     BLOCK_LIST = 2  # the end of its block list
     TEXT = 3  # text up to the first zero
     DENSE = 4  # compressed or random data up to a block that ends in zeros
-    FORMAT_LENGTH_PLUS = 5  # the length that its format gives, with a little more content after it
-    BLOCK_LIST_GUESSED_HEAD = 6  # the end of its block list; its first twelve blocks are a guess
-    ZERO_PADDING = 7  # a block that ends in zeros
-    NEXT_START = 8  # the next file starts, or the unallocated blocks end
+    FORMAT_LENGTH_JOINED = 5  # the length that its format gives to pieces put together
+    FORMAT_LENGTH_VAGUE = 6  # the length that its format gives, where nothing shows an end
+    FORMAT_LENGTH_OPEN = 7  # the same where the file probably goes on elsewhere
+    FORMAT_LENGTH_PLUS = 8  # the length that its format gives, with a little more content after it
+    TEXT_JOINED = 9  # the end of a text that goes on with lines like those before
+    BLOCK_LIST_GUESSED_HEAD = 10  # the end of its block list; its first twelve blocks are a guess
+    ZERO_PADDING = 11  # a block that ends in zeros
+    NEXT_START = 12  # the next file starts, or the unallocated blocks end
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,8 @@ class CarvedFiles:
     def is_reliable(self) -> Bools:
         """Bool (n,): True where this is probably exactly one whole file."""
         known: Bools = self.end_proven | (self.end == EndEvidence.BLOCK_LIST)
-        known |= np.isin(self.end, [EndEvidence.TEXT, EndEvidence.DENSE]) & self.at_boundary
+        guessed: Bools = np.isin(self.end, [EndEvidence.TEXT, EndEvidence.DENSE])
+        known |= guessed & self.at_boundary & ~HAS_LENGTH[self.kind]  # a format would confirm it
         return known
 
     @classmethod

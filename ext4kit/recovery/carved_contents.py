@@ -99,15 +99,20 @@ def _from_unallocated(
     """Unallocated blocks without an owner, carved."""
     assert artifacts.block_features is not None
     structures, maps = artifacts.metadata, artifacts.maps
-    metadata = structures.block[~structures.in_journal]
-    trees = np.concatenate([metadata, blocks.candidates.tree_blocks[1], maps.tree_blocks[1]])
+    metadata = np.unique(structures.block[~structures.in_journal])
+    trees = np.concatenate([blocks.candidates.tree_blocks[1], maps.tree_blocks[1]])
     claimed = Intervals.union(
         np.concatenate([claimed.start, unowned.physical, trees]),
         np.concatenate([claimed.length, unowned.length, np.ones(len(trees), np.int64)]),
     )
     space = artifacts.space
     found = carve(
-        space.blocks, artifacts.block_features, space.unused, claimed, artifacts.headless_bodies
+        space.blocks,
+        artifacts.block_features,
+        space.unused,
+        claimed,
+        artifacts.headless_bodies,
+        metadata,
     )
     return _to_contents(space, found, UNALLOCATED)
 
