@@ -21,7 +21,7 @@ PYTHONS ?=
 .PHONY: help constraints demo check lint test test-all test-bare test-docker test-next test-pythons fuzz-kernel truth nist fuzz
 .PHONY: fuzz-containers fuzz-coverage fuzz-cut-images fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
 .PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan bench-tasks screenshots man
-.PHONY: reference docs clean saving wiped
+.PHONY: reference docs clean saving wiped media workloads
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
@@ -40,6 +40,8 @@ help:
 	@echo "make names      names of deleted files by kernel, of the images in build/images; docs/names.md"
 	@echo "make saving     old contents of files that were saved over; docs/saved-over.md (as root)"
 	@echo "make wiped      files of disks whose start is gone, beside e2fsck; docs/wiped-start.md (root)"
+	@echo "make media      media, archives and databases without a map, beside PhotoRec; docs/media.md (root)"
+	@echo "make workloads  what comes back of files of the classic benchmarks; docs/workloads.md (as root)"
 	@echo "make nist       NIST's cases of deleted file recovery, judged; fills docs/nist.md"
 	@echo "make proof SEED=n   every record of all recipes, judged by ext4check.py; fills docs/proof.md"
 	@echo "make fuzz-powercut SECONDS=s SEED=n   power cuts between any two writes, judged"
@@ -120,6 +122,12 @@ saving: $(STAMP)
 
 wiped: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.wiped --page docs/wiped-start.md
+
+workloads: $(STAMP)
+	$(BIN)/python -m sample_images.recipes.workloads --page docs/workloads.md
+
+media: $(STAMP)
+	$(BIN)/python -m sample_images.recipes.media --page docs/media.md
 
 proof: $(STAMP)
 	$(BIN)/python -m sample_images.recipes.proof --seed $(or $(SEED),1) --page docs/proof.md
