@@ -9,7 +9,11 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
+from ext4kit.filetypes.lengths.compressed import CHEAPER
 from ext4kit.filetypes.lengths.reader import ContentReader
+
+_PIECE, _READ = 1 << 20, 1 << 16  # bytes decompressed, and read, at a time
+_MOST_MEMORY = 256 << 20  # bytes of a dictionary of xz
 
 
 class _Stream(io.RawIOBase):
@@ -38,40 +42,51 @@ class _Stream(io.RawIOBase):
         return len(found)
 
 
-def _zip(window: ContentReader, size: int) -> bool:
+def _zip(window: ContentReader, size: int) -> bool | None:
     try:
         with zipfile.ZipFile(io.BufferedReader(_Stream(window, size))) as archive:
-            return archive.testzip() is None
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, ValueError, RuntimeError,
-            NotImplementedError, EOFError):  # fmt: skip
+            for member in archive.infolist():
+                with archive.open(member) as content:  # its end raises where the CRC is wrong
+                    while piece := content.read(_PIECE):
+                        if not window.budget.spend(len(piece) >> CHEAPER):
+                            return None
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, ValueError, EOFError):
         return False
+    except (RuntimeError, NotImplementedError):  # encrypted, or a method that Python does not have
+        return None
+    return True
 
 
-def _decompressed(decompressor: Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor]) -> Check:
-    """A check that decompresses all streams of the file."""
+def _decompressed(make: Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor]) -> Check:
+    """A check that decompresses all streams of the file, a piece at a time."""
 
-    def check(window: ContentReader, size: int) -> bool:
-        one, at = decompressor(), 0
+    def check(window: ContentReader, size: int) -> bool | None:
+        source = _Stream(window, size)
+        stream, parts = make(), iter(lambda: source.read(_READ), b"")
         try:
-            while at < size and (piece := window.read(at, min(1 << 16, size - at))):
-                at += len(piece)
-                while piece:
-                    one.decompress(piece)
-                    piece = one.unused_data if one.eof else b""
-                    one = decompressor() if one.eof and (piece or at < size) else one
-        except (lzma.LZMAError, OSError, EOFError):
-            return False
-        return one.eof
+            while True:
+                given = b""
+                if stream.eof:
+                    given = (stream.unused_data or next(parts, b"")).lstrip(b"\0")  # padding
+                    stream = make() if given else stream
+                elif stream.needs_input:
+                    given = next(parts, b"")
+                if not given and (stream.eof or stream.needs_input):
+                    return stream.eof if window.budget.left >= 0 else None
+                if not window.budget.spend(len(stream.decompress(given, _PIECE)) >> CHEAPER):
+                    return None
+        except (lzma.LZMAError, OSError, EOFError) as error:
+            return None if "limit" in str(error) else False  # of the memory
 
     return check
 
 
-Check = Callable[[ContentReader, int], bool]
+Check = Callable[[ContentReader, int], bool | None]  # None: it cannot be told
 
 CHECKS: dict[str, Check] = {
     "gzip": lambda window, size: True,  # its length was found by decompressing it
     "png": lambda window, size: True,  # and this one by its checksums
     "zip": _zip,
-    "xz": _decompressed(lzma.LZMADecompressor),
+    "xz": _decompressed(lambda: lzma.LZMADecompressor(memlimit=_MOST_MEMORY)),
     "bzip2": _decompressed(bz2.BZ2Decompressor),
 }

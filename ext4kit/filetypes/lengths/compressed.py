@@ -9,7 +9,7 @@ from ext4kit.filetypes.lengths.reader import CHUNK, ContentReader, Stated
 
 StreamEnd = Callable[[ContentReader, int], int | None]  # end of the stream at an offset
 _PIECE = 1 << 20  # decompressed bytes at a time
-_CHEAPER = 2  # as a power of two: decompression of so many bytes costs as much as reading one
+CHEAPER = 2  # as a power of two: decompression of so many bytes costs as much as reading one
 _MOST_STREAMS = 1 << 16
 
 _GZIP, _GZIP_WBITS = b"\x1f\x8b\x08", 31
@@ -46,7 +46,7 @@ def stream_end(window: ContentReader, at: int, wbits: int, step: int = CHUNK) ->
 def _feed(window: ContentReader, stream: zlib._Decompress, piece: bytes) -> bool:  # typeshed's name
     """Decompress a piece and discard the output; False when the budget is exhausted."""
     while piece and not stream.eof:
-        if not window.budget.spend(len(stream.decompress(piece, _PIECE)) >> _CHEAPER):
+        if not window.budget.spend(len(stream.decompress(piece, _PIECE)) >> CHEAPER):
             return False
         piece = stream.unconsumed_tail
     return True
