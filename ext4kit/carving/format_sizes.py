@@ -232,14 +232,17 @@ class FormatSizer:
         return 0, EndEvidence.FORMAT_LENGTH_PLUS
 
 
-def format_sizes(reader: BlockReader, runs: Runs, size: Int64s) -> tuple[Int64s, Int64s]:
-    """(size, kind) of files whose blocks are known, where their formats give their lengths.
+def format_sizes(reader: BlockReader, runs: Runs, size: Int64s) -> tuple[Int64s, Int64s, Bools]:
+    """Sizes of files whose blocks are known, where their formats give their lengths.
 
     Args:
         reader: the blocks.
         runs: `owner` is the file, ascending; runs of a file in content order.
         size: int64 (n,), bytes up to the last one that is not zero. It is kept where a file has
             holes or its format gives no length that fits.
+
+    Returns:
+        (size, kind, whether the format gave the size) of each.
     """
     first = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
     first = first[runs.logical[first] == 0]
@@ -249,14 +252,14 @@ def format_sizes(reader: BlockReader, runs: Runs, size: Int64s) -> tuple[Int64s,
         with suppress(AccessError):
             kind[runs.owner[some]] = match_signatures(reader.read_many(runs.physical[some]))
     budget = Budget(max(int(runs.length.sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
-    found = size.copy()
+    given = np.zeros(len(size), np.int64)
     for row in np.flatnonzero(HAS_LENGTH[kind]).tolist():
         mine = runs.take(slice(*np.searchsorted(runs.owner, [row, row + 1])))
         follow = np.cumsum(mine.length) - mine.length
         if (mine.logical == follow).all() and not mine.unwritten.any():
             pairs = list(zip(mine.physical.tolist(), mine.length.tolist(), strict=True))
-            found[row] = _size_in_blocks(reader, pairs, int(kind[row]), budget) or size[row]
-    return found, kind
+            given[row] = _size_in_blocks(reader, pairs, int(kind[row]), budget)
+    return np.where(given > 0, given, size), kind, given > 0
 
 
 def _size_in_blocks(

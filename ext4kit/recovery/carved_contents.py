@@ -10,7 +10,7 @@ from ext4kit import reasons
 from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s, Strings
 from ext4kit.carving import carve, format_sizes
-from ext4kit.carving.result import CarvedFiles
+from ext4kit.carving.result import HAS_LENGTH, CarvedFiles
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
@@ -87,8 +87,10 @@ def _from_ownerless_maps(artifacts: Artifacts, claimed: Intervals) -> CarvedCont
     for doubtful, _ in maps.reasons:
         doubted |= doubtful
     blocks = artifacts.space.blocks
-    size, kind = format_sizes(blocks, maps.runs, maps.size)
+    size, kind, confirmed = format_sizes(blocks, maps.runs, maps.size)
     proven = maps.source != INDIRECT_BLOCKS
+    held = np.bincount(maps.runs.owner, maps.runs.length, len(maps)) * blocks.block_size
+    doubted |= ~proven & ~confirmed & (HAS_LENGTH[kind] | (size == held))  # it may go on elsewhere
     standing = ~doubted, np.zeros(len(maps), bool), proven
     return _make(blocks, maps.runs, size, kind, standing, maps.source)
 

@@ -108,7 +108,7 @@ def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
         marks = BlockFeatures.concat([one for one, _ in seen if isinstance(one, BlockFeatures)])
         claimed = Intervals.union(start, length)
         found = carve(space.blocks, marks, space.unused, claimed, headless_bodies(trees))
-        sizes, _ = format_sizes(space.blocks, maps.runs, maps.size)
+        sizes, _, _ = format_sizes(space.blocks, maps.runs, maps.size)
         mapped = [_hashed(space, _runs_of(maps, row), sizes[row]) for row in range(len(maps))]
         cut = [_hashed(space, found.runs(row), found.size[row]) for row in range(len(found))]
     sure = mapped + [one for one, good in zip(cut, found.is_reliable.tolist(), strict=True) if good]
