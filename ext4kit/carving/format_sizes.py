@@ -272,6 +272,8 @@ def _size_in_blocks(
     stated = LENGTHS[SIGNATURE_NAMES[kind]](window)
     if stated is None or not window.zeros_behind(stated.size):
         return 0
+    if stated.open_ended and stated.size % window.block_size == 0:
+        return 0  # nothing shows that it ends there
     return stated.size if stated.size > window.size - window.block_size else 0
 
 
