@@ -31,8 +31,8 @@ in two places or more; and in two to four parts, in turn with another file and a
 piece* and *pieces* count those that come back among those that the kernel put in one place, and in
 several. *Structure* counts those in several places whose format has an inner structure. *False* is
 what is written without a doubt though it is not the file. Beside it
-[PhotoRec](https://www.cgsecurity.org/wiki/PhotoRec), its best mode. `make media` makes
-this page on the running kernel.
+[PhotoRec](https://www.cgsecurity.org/wiki/PhotoRec), the best of its modes ({modes}). `make media`
+makes this page on the running kernel.
 """
 _HEADINGS = (
     "| layout, written | ext4kit | one piece | pieces | structure | false | seconds | PhotoRec |",
@@ -52,7 +52,15 @@ def main() -> int:
     asked = parser.parse_args()
     files = encode(asked.files, asked.inputs)
     sizes = [(asked.files / one.name).stat().st_size / 1e6 for one in files]
-    page = [_INTRODUCTION.format(count=len(files), least=min(sizes), most=max(sizes)), *_HEADINGS]
+    page = [
+        _INTRODUCTION.format(
+            count=len(files),
+            least=min(sizes),
+            most=max(sizes),
+            modes="; ".join(asked.mode or _MODES),
+        ),
+        *_HEADINGS,
+    ]
     print("\n".join(page))
     bad = 0
     for layout in asked.layout or LAYOUTS:
