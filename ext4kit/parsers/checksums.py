@@ -184,7 +184,8 @@ def _leading_to(registers: Integers) -> Int64s:
 
 
 @cache
-def _by_table(polynomial: int, reflected: bool) -> Callable[[bytes, int], int]:
+def crc_by_table(polynomial: int, reflected: bool) -> Callable[[bytes, int], int]:
+    """A function (data, register) -> register, for formats of files as well."""
     import crcmod
 
     function: Callable[[bytes, int], int] = crcmod.mkCrcFun(polynomial, 0, reflected, 0)
@@ -193,12 +194,12 @@ def _by_table(polynomial: int, reflected: bool) -> Callable[[bytes, int], int]:
 
 def crc16(seed: int, data: Buffer) -> int:
     """CRC-16/ARC register after `data` (kernel lib/crc16), used by uninit_bg descriptors."""
-    return _by_table(0x18005, True)(bytes(data), seed)
+    return crc_by_table(0x18005, True)(bytes(data), seed)
 
 
 def crc32_big_endian(seed: int, data: Buffer) -> int:
     """The register of kernel `crc32_be` after `data`: journal checksum v1 (jbd2 commit blocks)."""
-    return _by_table(0x104C11DB7, False)(bytes(data), seed)
+    return crc_by_table(0x104C11DB7, False)(bytes(data), seed)
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ext4kit.filetypes.lengths import CHECKS, Budget
+from ext4kit.filetypes.lengths import CHECKS, LENGTHS, Budget
 from tests.carving.held import ENOUGH, Held, window_of
 
 NOISE = random.Random(23).randbytes(300_000)
@@ -62,3 +62,44 @@ def test_a_dictionary_that_is_too_large_is_not_allocated() -> None:
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 29}]
     made = lzma.compress(b"x", lzma.FORMAT_XZ, filters=filters)
     assert checked("xz", made) is None
+
+
+def test_a_directory_that_is_too_large_is_not_read() -> None:
+    made = bytearray(zipped(NOISE))
+    at = made.rindex(b"PK\5\6")
+    made[at + 12 : at + 16] = (1 << 30).to_bytes(4, "little")
+    assert checked("zip", bytes(made)) is None
+    made = bytearray(zipped(NOISE))
+    made[at:at] = b"PK\6\7" + bytes(16)
+    assert checked("zip", bytes(made)) is None
+
+
+def test_methods_without_a_limit_of_memory_are_not_decompressed() -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("member", NOISE)
+    assert checked("zip", made.getvalue()) is None
+
+
+class Largest(Held):
+    """Blocks that remember the largest read."""
+
+    largest = 0
+
+    def read(self, block: int, count: int = 1) -> memoryview:
+        self.largest = max(self.largest, count * self.block_size)
+        return super().read(block, count)
+
+
+@pytest.mark.parametrize(
+    ("kind", "head"),
+    [
+        ("png", b"\x89PNG\r\n\x1a\n" + (32 << 20).to_bytes(4, "big") + b"IDAT"),
+        ("psd", b"8BPS\0\1" + bytes(6) + b"\xff" * 14 + bytes(12) + b"\0\1"),
+        ("flac", b"fLaC\x80\0\0\x22" + bytes(7) + b"\xff" * 3 + bytes(24)),
+    ],
+)
+def test_lengths_that_a_file_states_are_not_read_at_once(kind: str, head: bytes) -> None:
+    held = Largest(head + bytes(40 << 20))
+    assert LENGTHS[kind](window_of(held, Budget(ENOUGH))) is None
+    assert held.largest <= 1 << 20

@@ -14,6 +14,8 @@ from ext4kit.filetypes.lengths.reader import ContentReader
 
 _PIECE, _READ = 1 << 20, 1 << 16  # bytes decompressed, and read, at a time
 _MOST_MEMORY = 256 << 20  # bytes of a dictionary of xz
+_END_RECORD, _MOST_DIRECTORY = 22 + 65_535, 16 << 20  # bytes
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)  # LZMA has no limit
 
 
 class _Stream(io.RawIOBase):
@@ -42,9 +44,22 @@ class _Stream(io.RawIOBase):
         return len(found)
 
 
+def _directory_size(window: ContentReader, size: int) -> int:
+    """Bytes of the central directory, which `zipfile` reads at once; 0 if it is not told."""
+    tail = window.read(max(size - _END_RECORD, 0), _END_RECORD)
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or tail[max(at - 20, 0) : at].startswith(b"PK\6\7"):
+        return 0  # the record of 64 bits would count
+    return int.from_bytes(tail[at + 12 : at + 16], "little")
+
+
 def _zip(window: ContentReader, size: int) -> bool | None:
     try:
+        if not 0 < _directory_size(window, size) <= _MOST_DIRECTORY:
+            return None
         with zipfile.ZipFile(io.BufferedReader(_Stream(window, size))) as archive:
+            if any(member.compress_type not in _METHODS for member in archive.infolist()):
+                return None
             for member in archive.infolist():
                 with archive.open(member) as content:  # its end raises where the CRC is wrong
                     while piece := content.read(_PIECE):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ext4kit.filetypes.lengths.reader import ContentReader, Stated
 
-_MOST_ENTRIES = 1 << 22  # of one table: 2 TiB of a disk with clusters of 64 KiB would be 1 << 25
+_MOST_ENTRIES = 1 << 20  # of one table
 _SECTOR = 512
 _QCOW2_OFFSET = 0x00FFFFFFFFFFFE00
 _VMDK_COMPRESSED = 1 << 16
@@ -29,6 +29,8 @@ def qcow2(window: ContentReader) -> Stated | None:
     parts = [table + count * 8, refcounts + clusters * size, size]
     parts += [int(one) + size for one in _offsets(window, refcounts, clusters * size >> 3)]
     for second in _offsets(window, table, count):
+        if window.budget.left < 0:
+            return None
         raw = _numbers(window, int(second), size >> 3)
         packed = raw >> np.uint64(62) & np.uint64(1) == 1
         parts.append(int(second) + size)
@@ -71,6 +73,8 @@ def vmdk(window: ContentReader) -> Stated | None:
     raw = window.read(tables * _SECTOR, min(count, _MOST_ENTRIES) * 4)
     last = overhead - grain
     for table in np.frombuffer(raw[: len(raw) // 4 * 4], "<u4").tolist():
+        if window.budget.left < 0:
+            return None
         grains = np.frombuffer(window.read(table * _SECTOR, per_table * 4), "u1")
         places = grains[: len(grains) // 4 * 4].view("<u4")
         if table and places.max(initial=0) > 1:

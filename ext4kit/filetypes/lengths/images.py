@@ -8,13 +8,14 @@ import zlib
 
 import numpy as np
 
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.lengths.reader import CHUNK, ContentReader, Stated
 
 _MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
 _BETWEEN_SCANS = frozenset(
     {0xC4, 0xCC, 0xDA, 0xDB, 0xDC, 0xDD, 0xDE, *range(0xE0, 0xF0), 0xFE, 0xFF}
 )
 _SEGMENTS = frozenset(range(1, 256))
+_PSD_CHANNELS, _PSD_SIDE = 56, 300_000  # at most
 _LONGEST_INTERVAL = 1 << 20  # bytes between restarts
 _ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
 _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
@@ -32,12 +33,20 @@ def png(window: ContentReader) -> Stated | None:
         if len(head) < 8 or not head[4:].isalpha() or length >= window.size:
             window.fell_short |= head[4:].isalpha()
             return None
-        chunk = window.read(at + 4, length + 8)
-        if zlib.crc32(chunk[:-4]) != int.from_bytes(chunk[-4:], "big"):
+        if _crc32(window, at + 4, 4 + length) != window.number(at + 8 + length, 4, ">"):
             return None
         at += 12 + length
         if head[4:] == b"IEND":
             return Stated(at, proven=True)
+
+
+def _crc32(window: ContentReader, at: int, length: int) -> int:
+    """CRC of a part that may be long; no number that can be stored where it is not all there."""
+    crc, end = 0, at + length
+    while at < end and (piece := window.read(at, min(CHUNK, end - at))):
+        crc = zlib.crc32(piece, crc)
+        at += len(piece)
+    return crc if at == end else -2
 
 
 def photoshop(window: ContentReader) -> Stated | None:
@@ -46,6 +55,8 @@ def photoshop(window: ContentReader) -> Stated | None:
     if len(head) < 26 or head[4:6] not in (b"\0\1", b"\0\2"):
         return None
     channels, height, width, depth = struct.unpack(">HIIH", head[12:24])
+    if channels > _PSD_CHANNELS or max(height, width) > _PSD_SIDE:
+        return None
     at = 26
     for length in (4, 4, 8 if head[5] == 2 else 4):
         size = window.number(at, length, ">")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 
 from ext4kit.arrays.types import Bools
 from ext4kit.filetypes.lengths.reader import CHUNK, ContentReader, Stated
+from ext4kit.parsers.checksums import crc_by_table
 
 _TS_PACKET, _M2TS_PACKET = 188, 192
 _TS_SYNC = 0x47
@@ -22,6 +22,8 @@ _FLAC_LEAST = 8  # bytes of a frame
 _FLAC_PIECE = 32 << 10
 _FLAC_FRAME = 16  # bytes of the longest frame header
 _FLAC_MOST = 1 << 24  # bytes of a frame that gives no limit
+_FLAC_USUAL = 1 << 21  # bytes of the largest frame that the last one is taken for
+_FLAC_COST = 16  # looking at a byte for the end of a frame costs as much as reading so many
 
 
 class _Ahead:
@@ -154,39 +156,20 @@ def _flac_header(head: bytes) -> FlacHeader | None:
     else:
         samples = 192 if code == 1 else 576 << code - 2 if code < 6 else 256 << code - 8
     at += {12: 1, 13: 2, 14: 2}.get(head[2] & 15, 0)
-    if at >= len(head) or _crc(head[:at], 0x07, 8) != head[at]:
+    if at >= len(head) or crc_by_table(0x107, reflected=False)(head[:at], 0) != head[at]:
         return None
     return number, samples, bool(head[1] & 1)
 
 
 def _flac_frame_end(window: ContentReader, start: int, longest: int) -> int | None:
     """Where the frame that begins there ends: at its checksum."""
-    data = window.read(start, longest + 2 if longest < _FLAC_MOST else CHUNK)
-    table, crc = _table(0x8005, 16), 0
-    for at, byte in enumerate(data[:-2]):
-        if at > 8 and crc == data[at] << 8 | data[at + 1] and window.zeros_behind(start + at + 2):
+    data = window.read(start, min(longest, _FLAC_USUAL) + 2)
+    if not window.budget.spend(len(data) * _FLAC_COST):
+        return None
+    crc_of, crc = crc_by_table(0x18005, reflected=False), 0
+    for at in range(len(data) - 2):
+        stored = data[at] << 8 | data[at + 1]
+        if at > _FLAC_LEAST and crc == stored and window.zeros_behind(start + at + 2):
             return start + at + 2
-        crc = crc << 8 & 0xFFFF ^ table[crc >> 8 ^ byte]
+        crc = crc_of(data[at : at + 1], crc)
     return None
-
-
-def _crc(data: bytes, polynomial: int, width: int) -> int:
-    table, crc, mask = _table(polynomial, width), 0, (1 << width) - 1
-    for byte in data:
-        crc = crc << 8 & mask ^ table[crc >> width - 8 ^ byte]
-    return crc
-
-
-def _table(polynomial: int, width: int) -> Sequence[int]:
-    if (polynomial, width) not in _TABLES:
-        table, top, mask = [], 1 << width - 1, (1 << width) - 1
-        for byte in range(256):
-            crc = byte << width - 8
-            for _ in range(8):
-                crc = (crc << 1 ^ (polynomial if crc & top else 0)) & mask
-            table.append(crc)
-        _TABLES[polynomial, width] = table
-    return _TABLES[polynomial, width]
-
-
-_TABLES: dict[tuple[int, int], Sequence[int]] = {}
