@@ -57,12 +57,7 @@ def carve(
     slices = np.searchsorted(features.block, left.start) // _EVENTS_AT_ONCE
     edges = [] if len(bodies) else (np.flatnonzero(np.diff(slices)) + 1).tolist()
     parts = [
-        _carve_slice(
-            reader,
-            features.between(int(runs.start[0]), int(runs.end[-1])),
-            runs,
-            bodies,
-        )
+        _carve_slice(reader, features.between(int(runs.start[0]), int(runs.end[-1])), runs, bodies)
         for first, end in pairwise([0, *edges, len(left)])
         if len(runs := left.take(slice(first, end)))
     ]
@@ -148,7 +143,7 @@ def _join_runs(files: list[AssembledFile], measuring: FormatSizer) -> CarvedFile
     kind = np.where(is_event, np.append(index.kind, 0)[row], 0).astype(np.uint8)
     size = count * measuring.reader.block_size - index.zero_tails(last)
     for one, file in enumerate(files):
-        size[one] = measuring.size_in_runs(file.runs) or size[one]
+        size[one] = file.size or measuring.size_in_runs(file.runs) or size[one]
     run, block, blocks = _blocks_of(table[:, 0], table[:, 1], area)
     return CarvedFiles(
         area.blocks(first),

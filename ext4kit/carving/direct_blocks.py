@@ -23,10 +23,12 @@ class AssembledFile:
     Attributes:
         runs: (first position, count) pairs in content order.
         end: an `EndEvidence`.
+        size: bytes, 0 where its format has not been asked.
     """
 
     runs: PositionRuns
     end: EndEvidence
+    size: int = 0
 
 
 def attach_preceding_blocks(

@@ -113,8 +113,11 @@ class FormatSizer:
         """
         row, is_event = self.index.at_positions(np.array([runs[0][0]]))
         kind = int(self.index.kind[row[0]]) if is_event[0] else 0
-        blocks = [run for first, count in runs for run in self.area.runs_of(first, count)]
-        return _size_in_blocks(self.reader, blocks, kind, self.budget)
+        return _size_in_blocks(self.reader, self._blocks_in(runs), kind, self.budget)
+
+    def _blocks_in(self, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """(first block, number of blocks) pairs of runs of positions."""
+        return [run for first, count in runs for run in self.area.runs_of(first, count)]
 
     def _unproven_end(self, at: int, last: int, stated: Stated) -> EndEvidence:
         """How far zeros behind the stated end speak for it."""
@@ -162,8 +165,7 @@ class FormatSizer:
         self, runs: list[tuple[int, int]], budget: Budget
     ) -> tuple[Stated | None, ContentReader]:
         """What the format says of a file in some runs that begins at one of `heads`."""
-        blocks = [run for first, count in runs for run in self.area.runs_of(first, count)]
-        window = window_of(self.reader, blocks, budget)
+        window = window_of(self.reader, self._blocks_in(runs), budget)
         return LENGTHS[SIGNATURE_NAMES[self.kind_of(runs[0][0])]](window), window
 
     def kind_of(self, head: int) -> int:
@@ -175,8 +177,7 @@ class FormatSizer:
     ) -> bool | None:
         """Whether checksums within the file in some runs hold; None for a format without any."""
         check = CHECKS.get(SIGNATURE_NAMES[kind])
-        blocks = [run for first, count in runs for run in self.area.runs_of(first, count)]
-        return check(window_of(self.reader, blocks, budget), size) if check else None
+        return check(window_of(self.reader, self._blocks_in(runs), budget), size) if check else None
 
     def _size_at(self, at: int, kind: int, fresh: bool, stop: int) -> int | None:
         """Add the file that starts at a position and return its end position, None for no file."""

@@ -1,10 +1,10 @@
 """Files of known formats whose blocks do not follow each other: a head, and pieces elsewhere.
 
-The kernel writes a large file in parts of 8 MiB. Each starts at the block after the last one, where
-that is free; the rest of a file often goes into a smaller gap that some other file left (kernel
-fs/ext4/mballoc.c, `ext4_mb_normalize_request`). A head therefore ends where another file starts, at
-the end of the unused blocks, or after a multiple of 8 MiB; a piece begins where a file has ended.
-The format decides which of them belong together.
+The kernel writes a large file in parts of 2,048 blocks. Each starts at the block after the last
+one, where that is free; the rest of a file often goes into a smaller gap that some other file left
+(kernel fs/ext4/mballoc.c, `ext4_mb_normalize_request`). A head therefore ends where another file
+starts, at the end of the unused blocks, or after such a part; a piece begins where a file has
+ended. The format decides which of them belong together.
 """
 
 from __future__ import annotations
@@ -72,20 +72,18 @@ class _Space:
     """
 
     def __init__(self, measuring: FormatSizer, left: Intervals, heads: Int64s) -> None:
-        self.index, self.left = measuring.index, left
-        index = self.index
+        self.index = index = measuring.index
+        self.left = left
         ends = final_blocks(index, left.start, left.length) + 1
         begins = np.unique(np.concatenate([left.start, index.start, ends]))
         begins = begins[(left.rows_at(begins) != NO_ROW) & index.is_nonzero(begins)]
-        self.begins: Int64s = begins[~np.isin(begins, heads[~measuring.is_repeated(heads)])]
+        others = heads[~measuring.is_repeated(heads)]
+        self.begins: Int64s = begins[~np.isin(begins, others)]
         self.after_others: Int64s = self.begins[np.isin(self.begins, left.start)]
         self.stops: Int64s = np.union1d(heads, index.start + index.length)
         parts = measuring.part_starts
         parts = parts[index.is_nonzero(parts) & (left.rows_at(parts) != NO_ROW)]
-        others = heads[~measuring.is_repeated(heads)]
         self.certain: Int64s = np.intersect1d(others, parts)  # a file starts there
-        self.begins = np.setdiff1d(self.begins, self.certain)
-        self.after_others = np.setdiff1d(self.after_others, self.certain)
         self.parts: Int64s = np.setdiff1d(parts, self.certain)
         self.taken: list[tuple[int, int]] = []
 
@@ -176,20 +174,25 @@ class _Search:
             return
         places = self.space.nearest(sum(runs[-1]))
         for begin in places if pieces == 1 else places[:_NEAREST_BETWEEN]:
-            if self.is_certain or self.tries <= 0 or self.budget.left <= 0:
+            if self._is_over:
                 return
             if any(first <= begin < first + count for first, count in runs):
                 continue
             if pieces > 1:
-                full = filter(self.space.is_full, self.space.stops_after(begin))
-                for stop in list(full)[:1]:
+                stops = filter(self.space.is_full, self.space.stops_after(begin))
+                if stop := next(stops, 0):
                     self._go_on([*runs, (begin, stop - begin)], pieces - 1)
             else:
                 self._confirm([*runs, (begin, self.space.end_of(begin) - begin)])
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing better can be found, or nothing more is to be spent."""
+        return self.is_certain or self.tries <= 0 or self.budget.left <= 0
+
     def _is_open(self, runs: PositionRuns) -> bool:
         """Whether the format asks for more than these runs have."""
-        if self.is_certain or self.tries <= 0 or self.budget.left <= 0:
+        if self._is_over:
             return False
         self.tries -= 1
         stated, window = self.measuring.stated_in(runs, self.budget)
@@ -226,5 +229,5 @@ class _Search:
         if sound is not False:
             end = EndEvidence.FORMAT_END if sound else EndEvidence.FORMAT_LENGTH_JOINED
             length = stated.size if stated.open_ended else 0
-            self.found.append((length, -more, AssembledFile(whole, end)))
+            self.found.append((length, -more, AssembledFile(whole, end, stated.size)))
             self.is_certain = sound is True

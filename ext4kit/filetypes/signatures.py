@@ -148,11 +148,9 @@ SIGNATURE_NAMES = (
 )
 SIGNATURE_INDEX = {name: number for number, name in enumerate(SIGNATURE_NAMES)}
 WEAK_SIGNATURES = frozenset(one.kind for one in SIGNATURES if len(one.magic) - len(one.any_at) < 3)
-_DISTINCT = {name: 0 for name in SIGNATURE_NAMES} | {
-    one.kind: len(one.magic.replace(b"\0", b"")) - len([at for at in one.any_at if one.magic[at]])
-    for one in SIGNATURES
-}
-LONG_SIGNATURES = frozenset(kind for kind, count in _DISTINCT.items() if count > 3)
+LONG_SIGNATURES = frozenset(  # with four bytes and more that are not zero
+    one.kind for one in SIGNATURES if one.value.to_bytes(HEAD, "little").count(0) < HEAD - 3
+)
 # text in characters of several bytes: its end may hold zeros
 CHARACTER_BYTES = {"utf-16": 2, "utf-32": 4}
 

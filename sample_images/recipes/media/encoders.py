@@ -177,8 +177,7 @@ def encoded() -> Iterator[Encoded]:
 def encode(folder: Path, inputs: Path) -> list[Encoded]:
     """Make those that are not yet in a folder; the list of all that could be made.
 
-    Raises:
-        MachineError: none; a program that is not installed leaves its files out.
+    A program that is not installed leaves its files out.
     """
     folder.mkdir(parents=True, exist_ok=True)
     dice, made = random.Random(7), []
