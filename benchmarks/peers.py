@@ -20,6 +20,7 @@ from pathlib import Path
 
 from benchmarks.measure import Job, run_once
 from benchmarks.run import RECORDS, ext4kit
+from sample_images.recipes import photorec
 from sample_images.recipes.machine import SYSTEM_PATH, missing_for_kernel
 from sample_images.recipes.making import RECIPES, build
 from sample_images.recipes.truth import Built, FileTruth, Truth, load
@@ -51,11 +52,6 @@ def _ours(image: Path, out: Path) -> list[str]:
     return ext4kit("recover", "-q", str(image), "-o", str(out))
 
 
-def _photorec(image: Path, out: Path, how: str) -> list[str]:
-    what = f"partition_none,fileopt,everything,enable,options,{how},freespace,search"
-    return ["photorec", "/d", str(out / "recup"), "/cmd", str(image), what]
-
-
 def _extundelete(image: Path, out: Path) -> list[str]:
     return ["extundelete", "--restore-all", "-o", str(out / "restored"), str(image)]
 
@@ -68,13 +64,12 @@ def _tsk_recover(image: Path, out: Path) -> list[str]:
     return ["tsk_recover", str(image), str(out)]
 
 
-PHOTOREC_MODES = ("paranoid", "paranoid_bf", "paranoid,mode_ext2")
 TOOLS = (
     Tool("ext4kit", "ext4kit", (_ours,), ("--version",)),
     Tool(
         "PhotoRec",
-        "photorec",
-        tuple(partial(_photorec, how=how) for how in PHOTOREC_MODES),
+        photorec.PROGRAM,
+        tuple(partial(photorec.command, mode=mode) for mode in photorec.MODES),
         ("/version",),
     ),
     Tool("ext4magic", "ext4magic", tuple(partial(_ext4magic, how=how) for how in ("-R", "-m"))),

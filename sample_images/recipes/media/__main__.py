@@ -17,9 +17,9 @@ from pathlib import Path
 from sample_images.recipes.machine import SYSTEM_PATH
 from sample_images.recipes.media.encoders import encode
 from sample_images.recipes.media.scenes import LAYOUTS, WAYS, Lost, build, digest, recovered
+from sample_images.recipes.photorec import MODES, PROGRAM, command
 
 _LIMIT = 600.0  # seconds for one mode of PhotoRec
-_MODES = ("paranoid", "paranoid,mode_ext2", "paranoid_bf")  # the last one takes minutes
 _INTRODUCTION = """\
 # Media, archives and databases without a map
 
@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--way", action="append", choices=WAYS)
     parser.add_argument("--files", type=Path, default=Path("build/media"), help="kept there")
     parser.add_argument("--inputs", type=Path, default=Path("/usr/share/doc"))
-    parser.add_argument("--mode", action="append", choices=_MODES, help="of PhotoRec; all of them")
+    parser.add_argument("--mode", action="append", choices=MODES, help="of PhotoRec; all of them")
     parser.add_argument("--page", type=Path, help="write the table into this page")
     asked = parser.parse_args()
     files = encode(asked.files, asked.inputs)
@@ -57,7 +57,7 @@ def main() -> int:
             count=len(files),
             least=min(sizes),
             most=max(sizes),
-            modes="; ".join(asked.mode or _MODES),
+            modes="; ".join(asked.mode or MODES),
         ),
         *_HEADINGS,
     ]
@@ -69,7 +69,7 @@ def main() -> int:
                 image = Path(work, "disk.img")
                 lost = build(image, layout, asked.files, files, way)
                 cells, false, ours = _ours(image, lost)
-                theirs = max(_by_photorec(image, lost, mode) for mode in asked.mode or _MODES)
+                theirs = max(_by_photorec(image, lost, mode) for mode in asked.mode or MODES)
             page.append(f"| {layout}, {way} | {cells} | {theirs} |")
             print(page[-1], flush=True)
             bad += false + (theirs > ours)
@@ -102,14 +102,12 @@ def _ours(image: Path, lost: list[Lost]) -> tuple[str, int, int]:
 
 def _by_photorec(image: Path, lost: Iterable[Lost], mode: str) -> int:
     """Files that PhotoRec brings back in a mode."""
-    program = shutil.which("photorec", path=SYSTEM_PATH)
-    if program is None:
+    if shutil.which(PROGRAM, path=SYSTEM_PATH) is None:
         raise SystemExit("needs photorec: apt-get install testdisk")
-    what = f"partition_none,fileopt,everything,enable,options,{mode},freespace,search"
     with tempfile.TemporaryDirectory(dir=image.parent) as out:
         try:
             subprocess.run(
-                [program, "/d", f"{out}/recup", "/cmd", image, what],
+                command(image, Path(out), mode),
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 cwd=out, check=False, timeout=_LIMIT,
             )  # fmt: skip
