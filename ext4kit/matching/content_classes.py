@@ -222,6 +222,7 @@ _OF_PLAIN_NAMES = {
     "binary": 0.06,
 }
 _EXPECTED = {name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()}
+_SAID_BY_NAMES = [CLASS_INDEX[kind] for kind in ("gzip", "bzip2", "xz", "zstd")]  # by extensions
 _WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second and third expected class
 _LONGEST = 8  # letters of a file name extension
 _WHOLE_NAMES = frozenset(
@@ -258,9 +259,11 @@ def likelihood_ratios(endings: list[str], contents: Int64s) -> Float64s:
             for kind, likely in _OF_PLAIN_NAMES.items():
                 share[CLASS_INDEX[kind]] += likely
             table[row] = share / usual
+            table[row, _SAID_BY_NAMES] = P_UNEXPECTED
             continue
         expected = _EXPECTED.get(one)
         if expected is None:
+            table[row, _SAID_BY_NAMES] = P_UNEXPECTED if one else 1
             continue
         share = P_UNEXPECTED * usual
         weights = np.array(_WEIGHTS[: len(expected)])

@@ -304,6 +304,18 @@ def test_contents_are_told_apart_and_fit_their_names(name: bytes, text: bytes, k
         assert table[1].argmax() == CLASS_INDEX[kind]
 
 
+@pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz", "zstd"])
+def test_a_compressed_content_is_rare_under_a_name_that_does_not_say_so(kind: str) -> None:
+    """Manual pages are: each speaks of the program whose name it has without its extensions."""
+    names = (b"tool", b"convert-im6.q16", b"a.1.gz", None)
+    endings = [name_class_of(name) for name in names]
+    table = likelihood_ratios(endings, np.arange(len(CONTENT_CLASSES)))
+    plain, other, packed, unnamed = table[1:, CLASS_INDEX[kind]]
+    assert max(plain, other) < 0.1
+    assert unnamed == 1
+    assert kind != "gzip" or packed > 10
+
+
 def test_evidence_that_leaves_no_answer_gives_no_pair() -> None:
     """The type of each content all but excludes each file, and it cannot be a stranger's."""
     disk = _Disk([(kind, 100 + 10 * kind, 2) for kind in range(4)])
