@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypedDict
@@ -72,3 +72,9 @@ class Problems:
 
     def __len__(self) -> int:
         return self.total
+
+
+def worst_first(problems: Iterable[Problem]) -> list[Problem]:
+    """Errors, warnings, notes; those alike in the order in which they were met."""
+    order = list(Severity)
+    return sorted(problems, key=lambda problem: -order.index(problem.severity))

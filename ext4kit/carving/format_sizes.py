@@ -31,6 +31,7 @@ _AT_ONCE = 2048  # files whose first blocks are read together
 _MOST_STARTS_INSIDE = 64
 _REACH_AT_LEAST = 16 << 20
 _MAGIC_AT = np.array([MAGIC_AT.get(name, 0) for name in SIGNATURE_NAMES])
+_OF_MEMBERS = np.isin(SIGNATURE_NAMES, ["tar", "cpio"])
 _REPEATED = np.isin(SIGNATURE_NAMES, ["ogg", "mpeg-ps", "mpeg-ts"])  # at the start of many blocks
 _PART = 2048  # blocks; the kernel lets a larger file begin at a multiple of it
 _LONG = np.array([name in LONG_SIGNATURES for name in SIGNATURE_NAMES]) & ~_REPEATED
@@ -161,12 +162,32 @@ class FormatSizer:
         found: Bools = _REPEATED[self.kinds[np.searchsorted(self.heads, heads)]]
         return found
 
+    def is_of_members(self, kind: int) -> bool:
+        """Whether a file of a signature is followed from one such start to the next."""
+        return bool(_OF_MEMBERS[kind])
+
     def stated_in(
         self, runs: list[tuple[int, int]], budget: Budget
     ) -> tuple[Stated | None, ContentReader]:
-        """What the format says of a file in some runs that begins at one of `heads`."""
+        """What the format says of a file in some runs that begins at one of `heads`.
+
+        All but the last of several runs have been asked for before, and have no end.
+        """
         window = window_of(self.reader, self._blocks_in(runs), budget)
+        window.searched = sum(count for _, count in runs[:-1]) * window.block_size
+        window.reach = min(window.searched + self._reach(runs[-1][0]), window.size)
         return LENGTHS[SIGNATURE_NAMES[self.kind_of(runs[0][0])]](window), window
+
+    def _reach(self, at: int) -> int:
+        """Bytes from a position on that are searched for the end of a file.
+
+        Few blocks inside a file look like the start of another one. Without this limit a file
+        whose end is missing would be searched for across the whole disk.
+        """
+        row = int(np.searchsorted(self.starts, at)) + _MOST_STARTS_INSIDE
+        far = int(self.starts[row]) if row < len(self.starts) else self.area.size
+        block = self.reader.block_size
+        return max(far - at, _REACH_AT_LEAST // block) * block
 
     def kind_of(self, head: int) -> int:
         """The signature of one of `heads`."""
@@ -189,11 +210,7 @@ class FormatSizer:
             stop - at,
             self.budget,
         )
-        # Few blocks inside a file look like the start of another one. Without this limit a file
-        # whose end is missing would be searched for across the whole disk.
-        row = int(np.searchsorted(self.starts, at)) + _MOST_STARTS_INSIDE
-        far = int(self.starts[row]) if row < len(self.starts) else self.area.size
-        window.reach = max(far - at, _REACH_AT_LEAST // self.reader.block_size) * window.block_size
+        window.reach = self._reach(at)
         stated = LENGTHS[SIGNATURE_NAMES[kind]](window)
         if stated is None or not 0 < stated.size <= window.size:
             return None

@@ -29,7 +29,7 @@ _NEAREST = 24  # places where the next one may begin
 _NEAREST_BETWEEN = 12  # and those where one begins that is not the last
 _MOST_PIECES = 4
 _MOST_TRIES = 4000  # arrangements, for each head
-_READ_TIMES = 16  # formats may read what is left so many times
+_READ_TIMES = 4  # formats may read what is left so many times
 _EACH_TIMES, _EACH_AT_LEAST = 128, 64 << 20  # what the head of a file has; bytes
 _CHANCE_ZEROS, _OWN_ZEROS = 2, 16  # at the end of a file: by chance, and as formats end
 
@@ -48,14 +48,20 @@ def join_scattered(measuring: FormatSizer, taken: Int64s) -> list[AssembledFile]
     if not len(heads):
         return []
     space, found = _Space(measuring, left, heads), list[AssembledFile]()
+    passed = dict[int, int]()  # by signature: how far the last file without an end went on
     block = measuring.reader.block_size
     total = max(int(left.length.sum()) * block * _READ_TIMES, READ_AT_LEAST)
     for at in heads.tolist():
+        kind = measuring.kind_of(at)
+        if measuring.is_of_members(kind) and at < passed.get(kind, 0):
+            continue
         if total > 0 and space.is_free(at):
             most = min(total, max((space.end_of(at) - at) * block * _EACH_TIMES, _EACH_AT_LEAST))
             budget = Budget(most)
-            file = _Search(measuring, space, budget, at).file()
+            search = _Search(measuring, space, budget, at)
+            file = search.file()
             total -= most - budget.left
+            passed[kind] = search.followed
             if file is not None:
                 found.append(file)
                 space.take(file.runs)
@@ -155,6 +161,7 @@ class _Search:
         self.tries = _MOST_TRIES
         self.found: list[tuple[int, int, AssembledFile]] = []  # the better, the higher
         self.is_certain = False
+        self.followed = at  # so far the format goes on in its first piece
 
     def file(self) -> AssembledFile | None:
         """The arrangement that checksums confirm; else the longest of those of fewest pieces.
@@ -197,6 +204,8 @@ class _Search:
         self.tries -= 1
         stated, window = self.measuring.stated_in(runs, self.budget)
         if stated is not None and stated.size > window.size:
+            if len(runs) == 1:
+                self.followed = max(self.followed, sum(runs[0]))
             return True
         within = stated is not None and stated.size <= window.size - window.block_size
         return window.fell_short and not within

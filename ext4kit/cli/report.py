@@ -19,6 +19,7 @@ from ext4kit.cli.progress import progress
 from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
 from ext4kit.errors import RequestError
 from ext4kit.output.case import Case
+from ext4kit.problems import worst_first
 from ext4kit.recovery.search_sources import JOURNAL_ONLY, SearchSource
 from ext4kit.report.records import write_records
 from ext4kit.report.triage import TriageReport
@@ -117,7 +118,7 @@ def _report(session: Session, summary: Triage, kept: Case, was_another: bool) ->
         evidence=session.image.evidence,
         volume=session.volume.facts,
         summary=summary,
-        problems=tuple(problems),
+        problems=tuple(worst_first(problems)),
         problems_total=sum(map(len, session.problems)),
         command=shlex.join(["ext4kit", *sys.argv[1:]]),
         made=time.time_ns(),

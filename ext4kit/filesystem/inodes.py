@@ -125,10 +125,10 @@ class Inodes:
         """The inodes `numbers` as columns; an unreadable inode is all zeros."""
         rows, readable = self.inode_rows(numbers)
         if not readable.all():
-            self._tell_unreadable(np.unique(numbers[~readable]))
+            self.tell_unreadable(np.unique(numbers[~readable]))
         return parse_inodes(rows, numbers, self.superblock)
 
-    def _tell_unreadable(self, numbers: Int64s) -> None:
+    def tell_unreadable(self, numbers: Int64s) -> None:
         """Report inodes (ascending) whose table blocks cannot be read, long runs as ranges."""
         for some in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
             if len(some) > _MOST_NAMED:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Literal
 
 from ext4kit.fields import Record
-from ext4kit.problems import Problem, ProblemFacts, Severity
+from ext4kit.problems import Problem, ProblemFacts, worst_first
 from ext4kit.report.safe import printable_text
 from ext4kit.times import with_iso
 
@@ -65,12 +65,10 @@ SHOWN = 10  # problems at the end of a command
 
 def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[str]:
     """The lines for stderr, errors first, from the kept problems and the numbers of all."""
-    order = list(Severity)
-    worst = sorted(problems, key=lambda problem: -order.index(problem.severity))
-    for problem in worst[:SHOWN]:
+    for problem in worst_first(problems)[:SHOWN]:
         yield f"ext4kit: {problem.severity}: {printable_text(str(problem))}"
     if total > SHOWN:
-        yield f"ext4kit: ... and {total - min(len(worst), SHOWN):,} more"
+        yield f"ext4kit: ... and {total - min(len(problems), SHOWN):,} more"
     if total:
         rest = total - errors
         others = "1 note or warning" if rest == 1 else f"{rest:,} notes or warnings"

@@ -104,9 +104,7 @@ def _parts(scene: VerifyContext, gathered: Gathered) -> Iterator[Int64s]:
 
 
 def _check_batch(scene: VerifyContext, batch: list[InodeBatch], gathered: Gathered) -> None:
-    problems, lost = scene.fs.problems, np.concatenate([piece.lost for piece in batch])
-    for number in lost[: problems.limit].tolist():
-        problems.add(f"inode {number}", f"inode table block {scene.fs.unreadable}")
+    scene.fs.tell_unreadable(np.concatenate([piece.lost for piece in batch]))
     scene.add_inodes("inode-checksum", np.concatenate([piece.unsealed for piece in batch]))
     facts = InodesInUse.concat([piece.facts for piece in batch])
     special_rows = np.flatnonzero(np.concatenate([piece.is_special for piece in batch]))

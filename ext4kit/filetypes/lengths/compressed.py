@@ -89,7 +89,7 @@ def _in_a_row(
 
 
 def _bzip2_end(window: ContentReader, start: int) -> int | None:
-    kept = b""
+    kept, start = b"", max(start, window.searched - _BZIP2_TAIL)
     for piece in window.chunks(start):
         text = kept + piece
         found = [_marked(text, shift) for shift in range(8)]

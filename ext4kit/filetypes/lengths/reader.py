@@ -60,6 +60,7 @@ class ContentReader:
         size: bytes of all blocks; the format may give a larger size.
         block_size: bytes per block.
         reach: bytes to search for an end.
+        searched: bytes at the start that have no end of the file, so that no search is for them.
         fell_short: whether a read wanted more than there is.
     """
 
@@ -70,6 +71,7 @@ class ContentReader:
         self.block_size, self._count = reader.block_size, count
         self.size = count * self.block_size - origin
         self.reach = self.size
+        self.searched = 0
         self.fell_short = False
 
     def behind(self, offset: int) -> ContentReader:
@@ -78,6 +80,7 @@ class ContentReader:
             self.reader, self.place, self._count, self.budget, self.origin + offset
         )
         window.reach = self.reach - offset
+        window.searched = max(self.searched - offset, 0)
         return window
 
     def read(self, offset: int, length: int) -> bytes:
@@ -110,7 +113,7 @@ class ContentReader:
 
     def find(self, wanted: bytes, offset: int = 0) -> Iterator[int]:
         """Offsets of `wanted` from `offset` on, up to `reach`; ascending."""
-        kept = b""
+        kept, offset = b"", max(offset, self.searched - len(wanted))
         for piece in self.chunks(offset):
             text = kept + piece
             at = text.find(wanted)
