@@ -6,18 +6,20 @@ place for single structures and for whole tables.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NewType, overload
+from typing import TYPE_CHECKING, NewType, TypeAlias, overload
 
-import numpy as np
-import numpy.typing as npt
-
-FsBlock = NewType("FsBlock", int)  # block number in the file system
-FileBlock = NewType("FileBlock", int)  # block number within a file (logical)
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+Integers: TypeAlias = "npt.NDArray[np.integer]"  # a column of integers of any width
 InodeNumber = NewType("InodeNumber", int)
 TransactionId = NewType("TransactionId", int)  # jbd2 sequence number, 32 bits, wraps
 
-NANOSECONDS = 1_000_000_000
+NANOSECONDS = 1_000_000_000  # in a second
+SECTOR = 512  # bytes; the unit of `i_blocks` and of partition tables
+Progress = Callable[[int, int], None]  # (done, total), in the unit that the function names
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +29,16 @@ class Moment:
     time: int
 
 
-Integers = npt.NDArray[np.integer]  # a column of integers of any width
-
-
 @overload
 def widen(value: int) -> int: ...
 @overload
 def widen(value: Integers) -> npt.NDArray[np.int64]: ...
 def widen(value: int | Integers) -> int | npt.NDArray[np.int64]:
     """A column as int64, an integer unchanged; NumPy would otherwise keep u16 sums in 16 bits."""
-    return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+    if isinstance(value, int):
+        return value
+    column: npt.NDArray[np.int64] = value.astype("int64")
+    return column if value.ndim else int(column)
 
 
 @overload

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-Progress = Callable[[int, int], None]  # (done, total)
+from ext4kit.units import Progress
 
 
 @contextmanager

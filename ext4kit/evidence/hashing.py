@@ -21,14 +21,12 @@ from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.source import Source
 from ext4kit.evidence.volume import Volume
 from ext4kit.fields import Digests
+from ext4kit.units import SECTOR, Progress
 
 ALGORITHMS = ("md5", "sha1", "sha256")
 _AT_ONCE = 2 << 20
 _WAITING = 8  # chunks that may wait for a hash
-_SECTOR = 512
 _ZEROS = memoryview(bytes(_AT_ONCE))
-
-Progress = Callable[[int, int], None]  # (done, total) bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +229,7 @@ def _read(source: Source, offset: int, length: int) -> Iterator[tuple[int, memor
         return
     except AccessError as error:
         reason = str(error)
-        if offset // _SECTOR == (offset + length - 1) // _SECTOR:
+        if offset // SECTOR == (offset + length - 1) // SECTOR:
             yield offset, _ZEROS[:length], reason
             return
     for start, end, is_lost in _apart(source, offset, offset + length):
@@ -249,7 +247,7 @@ def _apart(source: Source, start: int, end: int) -> Iterator[tuple[int, int, boo
     table = unreadable_ranges(source)
     near = table[(table[:, 1] > start) & (table[:, 0] < end)].clip(start, end).tolist()
     if not near:
-        middle = max((start + end) // 2 // _SECTOR, start // _SECTOR + 1) * _SECTOR
+        middle = max((start + end) // 2 // SECTOR, start // SECTOR + 1) * SECTOR
         yield from ((start, middle, False), (middle, end, False))
         return
     at = start

@@ -25,8 +25,7 @@ from ext4kit.evidence.magics import (
     utf16,
 )
 from ext4kit.evidence.source import Source, peek
-
-_SECTOR = 512
+from ext4kit.units import SECTOR
 
 # ------------------------------------------------------------- Microsoft: FAT, exFAT, NTFS
 
@@ -43,10 +42,10 @@ def fat(source: Source) -> VolumeSignature | None:
 
     Source: Microsoft, FAT32 File System Specification.
     """
-    raw = peek(source, 0, _SECTOR)
+    raw = peek(source, 0, SECTOR)
     has_text = any(raw[at : at + len(each)] == each for at, each in _FAT_TEXTS)
     starts_as_boot = raw[:1] in (b"\xe9", b"\xeb") and raw[510:] == b"\x55\xaa"
-    if len(raw) < _SECTOR or not (has_text or starts_as_boot) or not _is_fat_geometry(raw):
+    if len(raw) < SECTOR or not (has_text or starts_as_boot) or not _is_fat_geometry(raw):
         return None
     if raw[54:62] in _NOT_FAT:
         return None
@@ -114,8 +113,8 @@ def _fat_root(source: Source, raw: bytes) -> Iterator[bytes]:
 
 def exfat_label(source: Source) -> str:
     """The label entry (0x83) of exFAT's root directory."""
-    raw = peek(source, 0, _SECTOR)
-    if len(raw) < _SECTOR or raw[108] > 12 or raw[108] < 9 or raw[109] > 25 - raw[108]:
+    raw = peek(source, 0, SECTOR)
+    if len(raw) < SECTOR or raw[108] > 12 or raw[108] < 9 or raw[109] > 25 - raw[108]:
         return ""
     sector, size = 1 << raw[108], 1 << raw[108] + raw[109]
     heap, table = little(raw, 88, 4) * sector, little(raw, 80, 4) * sector
@@ -134,13 +133,13 @@ def exfat_label(source: Source) -> str:
 
 def ntfs_label(source: Source) -> str:
     """The attribute $VOLUME_NAME of NTFS's file record 3 ($Volume)."""
-    raw = peek(source, 0, _SECTOR)
-    if len(raw) < _SECTOR:
+    raw = peek(source, 0, SECTOR)
+    if len(raw) < SECTOR:
         return ""
     sector, per_cluster, log = little(raw, 11, 2), raw[13], raw[64]
     cluster = sector * (per_cluster if per_cluster <= 128 else 1 << min(256 - per_cluster, 31))
     size = log * cluster if log < 128 else 1 << min(256 - log, 31)
-    if not _SECTOR <= size <= 64 * KIB:
+    if not SECTOR <= size <= 64 * KIB:
         return ""
     record = peek(source, little(raw, 48, 8) * cluster + 3 * size, size)
     if record[:4] != b"FILE":
@@ -210,7 +209,7 @@ def _iso_time(raw: bytes) -> str:
 
 def _udf(source: Source, at: int) -> VolumeSignature:
     plain = VolumeSignature("udf", offset=at + 1)
-    for size in (2 * KIB, _SECTOR, KIB, 4 * KIB):
+    for size in (2 * KIB, SECTOR, KIB, 4 * KIB):
         anchor = peek(source, 256 * size, 24)
         if little(anchor, 0, 2) == 2 and little(anchor, 12, 4) == 256:
             return _udf_details(source, plain, size, little(anchor, 20, 4))
@@ -220,9 +219,9 @@ def _udf(source: Source, at: int) -> VolumeSignature:
 def _udf_details(source: Source, found: VolumeSignature, size: int, start: int) -> VolumeSignature:
     """The label, UUID and revision in the main volume descriptor sequence at a block."""
     for block in range(start, start + _MOST_DESCRIPTORS):
-        raw = peek(source, block * size, _SECTOR)
+        raw = peek(source, block * size, SECTOR)
         tag = little(raw, 0, 2)
-        if len(raw) < _SECTOR or little(raw, 12, 4) != block or tag == 8:
+        if len(raw) < SECTOR or little(raw, 12, 4) != block or tag == 8:
             break
         if tag == 1:
             found = replace(found, uuid=_udf_uuid(_dstring(raw[72:200])))
@@ -265,16 +264,16 @@ _HFS_SPACE = _uuid.UUID("b3e20f39-f292-11d6-97a4-00306543ecac")  # of UUIDs from
 
 def hfs(source: Source) -> VolumeSignature | None:
     """HFS and HFS+, also one within HFS (Apple, Inside Macintosh: Files; TN1150)."""
-    raw = peek(source, KIB, _SECTOR)
-    if len(raw) < _SECTOR:
+    raw = peek(source, KIB, SECTOR)
+    if len(raw) < SECTOR:
         return None
     if raw[:4] in (b"H+\0\4", b"HX\0\5"):
         return _hfs_plus(source, 0)
     block, name = big(raw, 20, 4), raw[36]
-    if raw[:2] != b"BD" or not block or block % _SECTOR or name > 27:
+    if raw[:2] != b"BD" or not block or block % SECTOR or name > 27:
         return None
     if raw[124:126] in (b"H+", b"HX"):
-        inner = big(raw, 28, 2) * _SECTOR + big(raw, 126, 2) * block
+        inner = big(raw, 28, 2) * SECTOR + big(raw, 126, 2) * block
         if peek(source, inner + KIB, 4) in (b"H+\0\4", b"HX\0\5"):
             return _hfs_plus(source, inner)
     label = raw[37 : 37 + name].decode("mac_roman").rstrip(" ")
@@ -290,7 +289,7 @@ def _finder_uuid(raw: bytes) -> str:
 
 def _hfs_plus(source: Source, start: int) -> VolumeSignature:
     """HFS+; its label is the first record of the catalog, a B-tree in up to eight extents."""
-    raw = peek(source, start + KIB, _SECTOR)
+    raw = peek(source, start + KIB, SECTOR)
     uuid = _finder_uuid(raw[104:112])
     return VolumeSignature("hfsplus", _hfs_plus_label(source, start, raw), uuid, offset=start + KIB)
 
@@ -430,9 +429,9 @@ def _raid_old(source: Source) -> VolumeSignature | None:
 
 def _raid_at_end(source: Source) -> VolumeSignature | None:
     """MD superblock 1.0, which stores its own place."""
-    start = (source.size // _SECTOR - 16) // 8 * 8 * _SECTOR
+    start = (source.size // SECTOR - 16) // 8 * 8 * SECTOR
     raw = peek(source, start, 256)
-    if raw[:4] != RAID or little(raw, 4, 4) != 1 or little(raw, 144, 8) != start // _SECTOR:
+    if raw[:4] != RAID or little(raw, 4, 4) != 1 or little(raw, 144, 8) != start // SECTOR:
         return None
     label, uuid = text(raw[32:64]), dce(raw[16:32])
     return VolumeSignature("linux_raid_member", label, uuid, offset=start, version="1.0")
@@ -440,26 +439,26 @@ def _raid_at_end(source: Source) -> VolumeSignature | None:
 
 def _firmware_raid(source: Source) -> VolumeSignature | None:
     """RAID of a controller or a mainboard; the formats are those of dmraid and mdadm."""
-    end = source.size // _SECTOR
-    last, before = (peek(source, (end - back) * _SECTOR, _SECTOR) for back in (1, 2))
+    end = source.size // SECTOR
+    last, before = (peek(source, (end - back) * SECTOR, SECTOR) for back in (1, 2))
     intel = b"Intel Raid ISM Cfg Sig. "
     if before.startswith(intel):
-        return VolumeSignature("isw_raid_member", offset=(end - 2) * _SECTOR,
+        return VolumeSignature("isw_raid_member", offset=(end - 2) * SECTOR,
                                version=text(before[len(intel) : len(intel) + 6]))  # fmt: skip
     for back in (1, 257):  # SNIA, Disk Data Format
-        anchor = peek(source, (end - back) * _SECTOR, 40)
+        anchor = peek(source, (end - back) * SECTOR, 40)
         if anchor[:4] in (b"\xde\x11\xde\x11", b"\x11\xde\x11\xde"):
             return VolumeSignature("ddf_raid_member", "", text(anchor[8:32]),
-                                   offset=(end - back) * _SECTOR,
+                                   offset=(end - back) * SECTOR,
                                    version=text(anchor[32:40]))  # fmt: skip
     if last.startswith(b"$XIDE$"):
-        return VolumeSignature("lsi_mega_raid_member", offset=(end - 1) * _SECTOR)
+        return VolumeSignature("lsi_mega_raid_member", offset=(end - 1) * SECTOR)
     if before.startswith(b"NVIDIA"):
-        return VolumeSignature("nvidia_raid_member", offset=(end - 2) * _SECTOR,
+        return VolumeSignature("nvidia_raid_member", offset=(end - 2) * SECTOR,
                                version=str(little(before, 16, 2)))  # fmt: skip
     for back in _PROMISE:
-        if peek(source, (end - back) * _SECTOR, 24) == b"Promise Technology, Inc.":
-            return VolumeSignature("promise_fasttrack_raid_member", offset=(end - back) * _SECTOR)
+        if peek(source, (end - back) * SECTOR, 24) == b"Promise Technology, Inc.":
+            return VolumeSignature("promise_fasttrack_raid_member", offset=(end - back) * SECTOR)
     return None
 
 

@@ -20,6 +20,7 @@ from ext4kit.evidence.signatures import (
 )
 from ext4kit.evidence.source import Source, Window, peek, sector_size
 from ext4kit.problems import Problems, Severity
+from ext4kit.units import SECTOR
 
 if TYPE_CHECKING:
     from ext4kit.evidence.sleuthkit import PartitionTable
@@ -28,18 +29,17 @@ if TYPE_CHECKING:
 DEPTH_LIMIT = 3
 PARTITION_LIMIT = 1024
 
-_SECTOR = 512
 _BOOT_MAGIC = (510, 2)  # byte offset, bytes
 
 # (byte offset, bytes) of partition table magics; a negative offset counts from the end.
 TABLE_MAGICS = (
     (510, b"\x55\xaa"),  # MBR
-    *((_SECTOR << power, b"EFI PART") for power in range(4)),  # GPT, sectors of 512 to 4096 bytes
-    *((-_SECTOR << power, b"EFI PART") for power in range(4)),  # its backup
+    *((SECTOR << power, b"EFI PART") for power in range(4)),  # GPT, sectors of 512 to 4096 bytes
+    *((-SECTOR << power, b"EFI PART") for power in range(4)),  # its backup
     (508, b"\xda\xbe"),  # Sun, SPARC
-    (_SECTOR + 12, b"\xee\xde\x0d\x60"),  # Sun, x86
-    (_SECTOR, b"WEV\x82"),  # BSD
-    (_SECTOR, b"PM"),  # Apple
+    (SECTOR + 12, b"\xee\xde\x0d\x60"),  # Sun, x86
+    (SECTOR, b"WEV\x82"),  # BSD
+    (SECTOR, b"PM"),  # Apple
 )
 
 

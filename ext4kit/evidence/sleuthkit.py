@@ -19,8 +19,8 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.confinement import confine
 from ext4kit.evidence.forked import Forked, Pipe, can_fork
 from ext4kit.evidence.source import Source, peek
+from ext4kit.units import SECTOR
 
-_SECTOR = 512
 LARGE_SECTOR = 4096
 _PAGE = 64 << 10  # bytes that the process asks for at once
 _PATIENCE = 30.0  # seconds for one step of the library
@@ -86,14 +86,14 @@ class _Image(pytsk3.Img_Info):  # type: ignore[misc]
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes at `offset`; fewer at the end."""
-        if self._sector == _SECTOR:
+        if self._sector == SECTOR:
             return self._read(offset, size)
-        first, skip = divmod(offset, _SECTOR)
+        first, skip = divmod(offset, SECTOR)
         seen = b""
-        for number in range(first, -(-(offset + size) // _SECTOR)):
-            start = self._read(number * self._sector, _SECTOR)
+        for number in range(first, -(-(offset + size) // SECTOR)):
+            start = self._read(number * self._sector, SECTOR)
             seen += start
-            if len(start) < _SECTOR:
+            if len(start) < SECTOR:
                 break
         return seen[skip : skip + size]
 
@@ -108,8 +108,8 @@ def _claimed_size(source: Source) -> int:
     TSK refuses a whole table if one of its first entries starts beyond the image. A GPT is not
     extended, because its backup is at the true end.
     """
-    sector = peek(source, 0, _SECTOR)
-    if len(sector) < _SECTOR or sector[510:] != b"\x55\xaa":
+    sector = peek(source, 0, SECTOR)
+    if len(sector) < SECTOR or sector[510:] != b"\x55\xaa":
         return 0
     entries = [sector[at : at + 16] for at in range(446, 510, 16)]
     if any(entry[4] == 0xEE for entry in entries):
@@ -119,7 +119,7 @@ def _claimed_size(source: Source) -> int:
         for entry in entries
         if entry[4]
     )
-    return max(ends, default=0) * _SECTOR
+    return max(ends, default=0) * SECTOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ def read_tables(source: Source) -> PartitionTables:
         AccessError: the library crashed, or took too long.
     """
     sizes = {
-        sector: max(source.size // sector * _SECTOR, _claimed_size(source))
-        for sector in (_SECTOR, LARGE_SECTOR)
+        sector: max(source.size // sector * SECTOR, _claimed_size(source))
+        for sector in (SECTOR, LARGE_SECTOR)
     }
     if not can_fork():
         return _tables(lambda offset, length: peek(source, offset, length), sizes)
@@ -213,11 +213,11 @@ def _answer(pipe: Pipe, sizes: dict[int, int]) -> None:
 
 
 def _tables(read: Read, sizes: dict[int, int]) -> PartitionTables:
-    usual = _table(read, sizes[_SECTOR], _SECTOR)
+    usual = _table(read, sizes[SECTOR], SECTOR)
     insisted = None
     if usual is None:
-        image = _Image(read, sizes[_SECTOR], _SECTOR)
-        insisted = _as_table(_volume_info(image, pytsk3.TSK_VS_TYPE_DOS), _SECTOR)
+        image = _Image(read, sizes[SECTOR], SECTOR)
+        insisted = _as_table(_volume_info(image, pytsk3.TSK_VS_TYPE_DOS), SECTOR)
     return PartitionTables(usual, _table(read, sizes[LARGE_SECTOR], LARGE_SECTOR), insisted)
 
 
@@ -231,7 +231,7 @@ def _as_table(info: pytsk3.Volume_Info | None, sector: int) -> PartitionTable | 
         return None
     return PartitionTable(
         scheme=_SCHEMES.get(int(info.info.vstype), "other"),
-        sector_size=int(info.info.block_size) * sector // _SECTOR,
+        sector_size=int(info.info.block_size) * sector // SECTOR,
         is_backup=bool(info.info.is_backup),
         entries=tuple(_entries(info)),
         unread=_unread(info),

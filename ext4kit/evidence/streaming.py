@@ -15,12 +15,11 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.source import Source
+from ext4kit.units import SECTOR, Progress
 
 BYTES_AT_ONCE = 8 << 20
 WORKERS = 2
-_SECTOR = 512
 
-Progress = Callable[[int, int], None]
 Result = TypeVar("Result")
 
 
@@ -90,8 +89,8 @@ def read_with_zeros(source: Source, place: int, length: int) -> UInt8s:
     except AccessError:
         data = np.zeros(length, np.uint8)
     for first, stop in _between(unreadable_ranges(source), place, place + length):
-        for at in range(first, stop, _SECTOR):
+        for at in range(first, stop, SECTOR):
             with suppress(AccessError):
-                size = min(_SECTOR, stop - at)
+                size = min(SECTOR, stop - at)
                 data[at - place :][:size] = np.frombuffer(source.read(at, size), np.uint8)
     return data

@@ -16,7 +16,7 @@ from ext4kit.export.database import Database
 from ext4kit.export.dfxml import Dfxml
 from ext4kit.export.digests import Digester
 from ext4kit.export.format import Format, Subject, TextFormat
-from ext4kit.export.rows import Batch, Progress, RowState, gone_batches, live_batches
+from ext4kit.export.rows import Batch, RowState, gone_batches, live_batches
 from ext4kit.export.tabular import CsvTable, JsonLines
 from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
 from ext4kit.output.new_file import new_file, new_text
@@ -25,6 +25,7 @@ from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.selection import Selection
 from ext4kit.timeline import EventKind, Timeline
 from ext4kit.triage import Indicator
+from ext4kit.units import Progress
 from ext4kit.verify import Verification
 
 TEXT_FORMATS: dict[str, type[TextFormat]] = {

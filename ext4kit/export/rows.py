@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -26,10 +26,10 @@ from ext4kit.report.deleted import known_path
 from ext4kit.report.listing import link_targets
 from ext4kit.report.safe import printable_lines
 from ext4kit.selection import Selection
+from ext4kit.units import Progress
 
 AT_ONCE = 1 << 13  # rows of a batch, each some 4 KiB with its record
 _TOLD = 64  # rows between two progress calls, where contents are read
-Progress = Callable[[int, int], None]  # (done, total)
 RESIDENT = -1  # location of a range in the inode itself
 _COLUMNS = {"links": "links_count"} | {
     name: name for name in ("number", "generation", "mode", "uid", "gid", "size", "atime", "mtime",

@@ -18,15 +18,16 @@ import numpy as np
 from ext4kit.arrays.types import Bytes2D
 from ext4kit.errors import CorruptError, Ext4kitError
 from ext4kit.evidence.source import Source, Window, peek
-from ext4kit.evidence.streaming import Progress, data_pieces, read_with_zeros, stream
+from ext4kit.evidence.streaming import data_pieces, read_with_zeros, stream
 from ext4kit.filesystem.filesystem import ROOT, FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks, first_block
 from ext4kit.parsers.group import parse_groups
 from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
 from ext4kit.parsers.superblock import SUPERBLOCK, Superblock, judge
-from ext4kit.parsers.superblock_columns import SECTOR, SuperblockCopies, superblocks_in
+from ext4kit.parsers.superblock_columns import SuperblockCopies, superblocks_in
 from ext4kit.parsers.traces import plausible_inodes
 from ext4kit.problems import Problems
+from ext4kit.units import SECTOR, Progress
 
 MOST_COPIES = 1 << 20
 MOST_IDENTITIES = 1 << 12

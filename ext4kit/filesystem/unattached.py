@@ -25,11 +25,10 @@ from ext4kit.filesystem.sparse import sparse_flags
 from ext4kit.parsers.directory import DIRENT, MODES, EntryTable, Names
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok
-from ext4kit.units import NANOSECONDS
+from ext4kit.units import NANOSECONDS, SECTOR
 
 _DAY = 86_400 * NANOSECONDS
 _MOST_LINKS = 65_000
-_SECTOR = 512
 _FILE_TYPES = np.zeros(16, np.int64)  # file type in an entry, by upper bits of `i_mode`
 _FILE_TYPES[MODES] = np.arange(len(MODES))
 
@@ -109,7 +108,7 @@ def _maps_fit(fs: Inodes, table: InodeTable) -> Bools:
     mapped += np.bincount(maps.tree_blocks[0], minlength=len(table))
     mapped *= superblock.cluster_ratio
     mapped += table.file_acl > 0
-    counted = table.blocks * _SECTOR // superblock.block_size
+    counted = table.blocks * SECTOR // superblock.block_size
     if Incompat.EA_INODE in superblock.features or superblock.cluster_ratio > 1:
         counted = np.minimum(counted, mapped)
     fits: Bools = ~maps.damaged & (counted == mapped)

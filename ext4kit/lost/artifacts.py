@@ -15,7 +15,7 @@ import numpy as np
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.evidence.source import Source
-from ext4kit.evidence.streaming import Progress, data_pieces, read_with_zeros, stream
+from ext4kit.evidence.streaming import data_pieces, read_with_zeros, stream
 from ext4kit.parsers.inode import GOOD_OLD_SIZE
 from ext4kit.parsers.journal import MAGIC_BYTES as JOURNAL_MAGIC
 from ext4kit.parsers.journal import JournalSuperblock
@@ -28,6 +28,7 @@ from ext4kit.parsers.traces import (
     inline_extents,
     plausible_inodes,
 )
+from ext4kit.units import Progress
 
 UNIT = 1024  # bytes; everything that is looked for begins at a multiple of it
 SMALLEST_LOG = 1 << 20  # bytes: 1,024 blocks of 1 KiB

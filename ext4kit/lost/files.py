@@ -40,9 +40,8 @@ from ext4kit.recovery.model import (
     ReusedRange,
     Sources,
 )
-from ext4kit.units import NANOSECONDS
+from ext4kit.units import NANOSECONDS, SECTOR
 
-SECTOR = 512
 LATER_FS = "the file system that was made later"
 NODES_AT_ONCE = 2048
 

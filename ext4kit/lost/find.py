@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ext4kit.evidence.source import Source
-from ext4kit.evidence.streaming import Progress
 from ext4kit.filesystem import FileSystem
 from ext4kit.lost.artifacts import scan_for_artifacts
 from ext4kit.lost.file_system import LostFileSystem
@@ -12,6 +11,7 @@ from ext4kit.lost.inode_tables import locate_inode_tables
 from ext4kit.lost.overwriting import OverwritingFs
 from ext4kit.lost.replaying import replay_if_complete
 from ext4kit.lost.tree import rebuild_tree
+from ext4kit.units import Progress
 
 MAX_FILE_SYSTEMS = 16  # file systems; of more it is likelier that somebody made them up
 

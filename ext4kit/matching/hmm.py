@@ -9,7 +9,7 @@ until they agree (belief propagation). The result is the posterior probability o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -29,9 +29,9 @@ from ext4kit.matching.transitions import (
     TransitionModel,
     TransitionParams,
 )
+from ext4kit.units import Progress
 
 Mentions = dict[int, tuple[Int64s, Float64s]]  # content -> files, likelihood ratio of each
-Progress = Callable[[int, int], None]
 
 _MAX_ITERATIONS = 12
 _CONVERGED = 0.004  # maximum change of a likely pair in an iteration

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from ext4kit.fields import Digests, Record, Sha256, VolumeFacts
 from ext4kit.output.manifest import MANIFEST
 from ext4kit.output.rooted import NEW_FILE
 from ext4kit.problems import Problem, ProblemFacts
+from ext4kit.units import Progress
 from ext4kit.versions import library_versions
 
 CASE = "case.json"
@@ -29,8 +30,6 @@ _COUNT = {
     "type": ["integer", "string", "object", "null"],
     "additionalProperties": {"type": "integer"},
 }
-
-Progress = Callable[[int, int], None]  # (done, total) bytes
 
 
 class CheckedFile(TypedDict):

@@ -7,7 +7,7 @@ where it can.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,11 +23,10 @@ from ext4kit.journal.post_recovery import Patch
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.output.new_file import new_file
 from ext4kit.output.rooted import Written, write_all
+from ext4kit.units import Progress
 
 CHUNK_BYTES = 4 << 20
 PIECE_BYTES = 4096  # unit of holes, and of ranges lost to a bad sector
-
-Progress = Callable[[int, int], None]  # (done, total) bytes
 
 
 def replayed_changes(replayed: ReplayedBlocks, patches: Iterable[Patch]) -> Iterator[Patch]:

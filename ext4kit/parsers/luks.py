@@ -16,8 +16,8 @@ from typing import Any
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Array, Bytes, Int16ub, Int32ub, Int64ub, Struct
+from ext4kit.units import SECTOR
 
-SECTOR = 512
 SLOT_1 = Struct(
     "active" / Int32ub,
     "iterations" / Int32ub,

@@ -13,8 +13,8 @@ from typing import Any
 from ext4kit.errors import CorruptError
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Bytes, Int32ul, Int64ul, Struct
+from ext4kit.units import SECTOR
 
-SECTOR = 512
 LABEL = Layout(
     "LVM label",
     Struct(

@@ -19,9 +19,8 @@ from ext4kit.parsers.checksums import ONES, crc32c_each
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.layout import Structures
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET
-from ext4kit.units import join, widen
+from ext4kit.units import SECTOR, join, widen
 
-SECTOR = 512
 _MAGIC_WORD = SUPERBLOCK.offset_of("s_magic") // 2
 _IDENTITY = [
     SUPERBLOCK.span(name)

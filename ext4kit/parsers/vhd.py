@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ext4kit.errors import CorruptError, UnsupportedError
 from ext4kit.parsers.layout import Buffer, Layout
 from ext4kit.parsers.words import Array, Bytes, Int32ub, Int64ub, Struct
+from ext4kit.units import SECTOR
 
 MAGIC = b"conectix"
 FOOTER = Layout(
@@ -60,7 +61,6 @@ HEADER = Layout(
         "reserved2" / Bytes(256),
     ),
 )
-SECTOR = 512
 ABSENT = 0xFFFFFFFF  # in the table: the block is not in the file
 FIXED, DYNAMIC, DIFFERENCING = 2, 3, 4
 _HEADER_COOKIE = b"cxsparse"

@@ -29,7 +29,8 @@ from ext4kit.recovery.untagged_content import DataEnds, UntaggedBlocks, data_end
 from ext4kit.unallocated.indirect import indirect_scanner
 from ext4kit.unallocated.metadata import MetadataBlocks, metadata_scanner
 from ext4kit.unallocated.owners import index_known_inodes, number_inode_blocks
-from ext4kit.unallocated.space import Progress, Scanner, UnallocatedSpace, scan
+from ext4kit.unallocated.space import Scanner, UnallocatedSpace, scan
+from ext4kit.units import Progress
 
 
 @dataclass(frozen=True, slots=True)

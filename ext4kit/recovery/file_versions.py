@@ -28,7 +28,7 @@ from ext4kit.recovery.pipeline import find_deleted
 from ext4kit.recovery.records import FoundFiles
 from ext4kit.recovery.restore import is_written
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
-from ext4kit.unallocated.space import Progress
+from ext4kit.units import Progress
 
 
 class Change(StrEnum):

@@ -20,7 +20,6 @@ from ext4kit.matching.hmm import (
     MatchingInput,
     Mentions,
     Posteriors,
-    Progress,
     posterior_pairs,
 )
 from ext4kit.matching.observations import allocation_order
@@ -53,6 +52,7 @@ from ext4kit.recovery.listed_files import ListedName
 from ext4kit.recovery.listed_matches import FreedFiles, ListedMatches, match_listed
 from ext4kit.recovery.matching_input import PlacedFiles, directory_of, find_placed_files, group_of
 from ext4kit.recovery.names import KnownName
+from ext4kit.units import Progress
 
 BETWEEN = "position between two located files"
 IN_ORDER = "creation order and position on disk"

@@ -26,7 +26,7 @@ from ext4kit.recovery.records import build_records
 from ext4kit.recovery.removed_names import find_removed_names
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.recovery.xattrs import XattrReader
-from ext4kit.unallocated.space import Progress
+from ext4kit.units import Progress
 
 
 def find_deleted(

@@ -32,11 +32,12 @@ from ext4kit.timeline.events import (
 )
 from ext4kit.timeline.filters import EventFilter, TimelineFiles
 from ext4kit.timeline.hints import COMPARED_FIELDS, COPIED, HINT_TEXTS, HintKind
-from ext4kit.timeline.inodes import Progress, scan_inode_states
+from ext4kit.timeline.inodes import scan_inode_states
 from ext4kit.timeline.name_events import name_events
 from ext4kit.timeline.names import PathResolver, attribute_by_overlap
 from ext4kit.timeline.transitions import TimelineInstances, instances_from_transitions
 from ext4kit.timeline.xattr_changes import XattrChangeFinder
+from ext4kit.units import Progress
 
 REMOVALS = [
     CODE[kind]

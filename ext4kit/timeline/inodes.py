@@ -6,7 +6,6 @@ the number of changes and not on the number of states.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +30,7 @@ from ext4kit.timeline.transitions import (
     transitions_in,
 )
 from ext4kit.timeline.xattr_changes import XattrChangeFinder
-from ext4kit.units import NANOSECONDS
-
-Progress = Callable[[int, int], None]
+from ext4kit.units import NANOSECONDS, Progress
 
 
 @dataclass(frozen=True, slots=True)

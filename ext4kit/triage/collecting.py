@@ -25,9 +25,9 @@ from ext4kit.triage.facts import (
 from ext4kit.triage.identity import journal_facts
 from ext4kit.triage.suspicions import Indicator, find_indicators
 from ext4kit.triage.victims import ZeroLengthFile, find_zero_length_files
+from ext4kit.units import Progress
 from ext4kit.verify import Verification, verify
 
-Progress = Callable[[int, int], None]  # (done, total)
 ProgressStep = Callable[[str], AbstractContextManager[Progress | None]]
 
 

@@ -27,13 +27,12 @@ from ext4kit.filesystem.geometry import first_block
 from ext4kit.history import History
 from ext4kit.journal import Log
 from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.units import Progress
 
 BYTES_AT_ONCE = 8 << 20
 _OWNERS, _MAPPINGS_AT_LEAST = 2, 1 << 20
 WORKERS = 2
 AHEAD = 2 * WORKERS  # batches in progress at any time
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from ext4kit.filesystem.block_maps import Runs, has_map, map_inodes
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.units import SECTOR
 from ext4kit.verify.extents import END, Found, TreeCheck
 from ext4kit.verify.scene import BAD_BLOCKS, RESIZE, ROOT, FileUsage, OwnedBlocks, VerifyContext
 from ext4kit.verify.xattrs import BodyAttributes, block_charges
 
-SECTOR = 512
 INLINE_ROOM = 60
 DIRECTORY_BLOCKS_BITS = 21  # without large_dir a directory ends at 2 GiB
 LINKS_AT_ONCE = 2048

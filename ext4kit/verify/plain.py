@@ -19,11 +19,11 @@ from ext4kit.parsers import extents
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags, inode_rows_ok
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.units import SECTOR
 from ext4kit.verify.extents import END
 from ext4kit.verify.scene import BlockClaims, InodesInUse, VerifyContext
 from ext4kit.verify.xattrs import body_areas
 
-SECTOR = 512
 REGULAR = 0x8000
 LEAST_USUAL = 11  # smaller inode numbers have fixed meanings
 _FIELDS = (

@@ -16,8 +16,9 @@ from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError, Ext4kitError
 from ext4kit.evidence.lost import merge_ranges, shift_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, check_range, fileno_range, peek
-from ext4kit.parsers.lvm import SECTOR, Group, parse_label, parse_text, text_place
+from ext4kit.parsers.lvm import Group, parse_label, parse_text, text_place
 from ext4kit.problems import Problems, Severity
+from ext4kit.units import SECTOR
 
 _MOST_TEXT = 64 << 20
 _PLAIN = ("striped", "linear")

@@ -7,9 +7,9 @@ import struct
 import numpy as np
 
 from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.units import SECTOR
 
 _MOST_ENTRIES = 1 << 20  # of one table
-_SECTOR = 512
 _QCOW2_OFFSET = 0x00FFFFFFFFFFFE00
 _VMDK_COMPRESSED = 1 << 16
 _VMDK_AT_END = (1 << 64) - 1
@@ -39,7 +39,7 @@ def qcow2(window: ContentReader) -> Stated | None:
         sectors = (raw[packed] >> np.uint64(width) & np.uint64((1 << bits - 8) - 1)).astype(
             np.int64
         )
-        ends = (at.astype(np.int64) // _SECTOR + sectors + 1) * _SECTOR
+        ends = (at.astype(np.int64) // SECTOR + sectors + 1) * SECTOR
         plain = (raw[~packed] & np.uint64(_QCOW2_OFFSET)).astype(np.int64)
         parts += [int(ends.max(initial=0)), int(plain.max(initial=-size)) + size]
     end = -(-max(parts) // size) * size
@@ -60,8 +60,8 @@ def _numbers(
 
 def vmdk(window: ContentReader) -> Stated | None:
     """The last grain that a sparse extent names (VMware's Virtual Disk Format 1.1)."""
-    head = window.read(0, _SECTOR)
-    if len(head) < _SECTOR:
+    head = window.read(0, SECTOR)
+    if len(head) < SECTOR:
         return None
     told = struct.unpack("<IQQQQIQQQ", head[8:72])
     flags, capacity, grain, _, _, per_table, _, tables, overhead = told
@@ -70,16 +70,16 @@ def vmdk(window: ContentReader) -> Stated | None:
     if not 0 < grain <= 1 << 16 or not 0 < per_table <= 1 << 16:
         return None
     count = -(-capacity // (grain * per_table))
-    raw = window.read(tables * _SECTOR, min(count, _MOST_ENTRIES) * 4)
+    raw = window.read(tables * SECTOR, min(count, _MOST_ENTRIES) * 4)
     last = overhead - grain
     for table in np.frombuffer(raw[: len(raw) // 4 * 4], "<u4").tolist():
         if window.budget.left < 0:
             return None
-        grains = np.frombuffer(window.read(table * _SECTOR, per_table * 4), "u1")
+        grains = np.frombuffer(window.read(table * SECTOR, per_table * 4), "u1")
         places = grains[: len(grains) // 4 * 4].view("<u4")
         if table and places.max(initial=0) > 1:
             last = max(last, int(places.max()))
-    return Stated((last + grain) * _SECTOR)
+    return Stated((last + grain) * SECTOR)
 
 
 def vdi(window: ContentReader) -> Stated | None:

@@ -22,10 +22,10 @@ from ext4kit.parsers import xattr
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import INODE, INODE_EXTRA, InodeFlags, inode_seed, seal_inode
+from ext4kit.units import SECTOR
 
 I_BLOCK = INODE.offset_of("i_block")
 BEHIND_I_BLOCK = INODE.offset_of("i_generation")
-SECTOR = 512
 STRUCTURE = int(InodeFlags.INDEX | InodeFlags.INLINE_DATA | InodeFlags.EXTENTS)
 
 

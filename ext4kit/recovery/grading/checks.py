@@ -24,8 +24,8 @@ from ext4kit.recovery.grading.unlogged_reuse import (
 from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded
 from ext4kit.recovery.grading.writes import WriteHistory
 from ext4kit.recovery.journal_content import ContentCopies
+from ext4kit.units import SECTOR
 
-SECTOR = 512
 BLOCKS_AT_ONCE = 4096
 PREFETCH_BYTES = 4 << 20  # of each of the pieces that are read ahead
 MIN_ZERO_PADDING = 4  # bytes of zeros at a file's end that are more than chance
