@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
+from dataclasses import replace
+from os import PathLike, fspath
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ext4kit.errors import Ext4kitError, RequestError, UnsupportedError
 from ext4kit.evidence import Evidence, Volume, open_evidence
+from ext4kit.evidence.containers.keys import KeyProvider
+from ext4kit.evidence.locator import RAW, Locator
 from ext4kit.evidence.signatures import JOURNAL_DEVICE, UNKNOWN
 from ext4kit.problems import Problems, Severity
-from ext4kit.units import Moment
+from ext4kit.units import Moment, Progress
 
 if TYPE_CHECKING:
     from ext4kit.evidence.limits import OpenLimits
@@ -59,6 +61,38 @@ class ImageVolume:
 
         return file_system_as_of(_replayed_file_system(fs), as_of)
 
+    def lost(
+        self,
+        number: int,
+        superblock: int | None = None,
+        journal: Source | None = None,
+        progress: Progress | None = None,
+    ) -> FileSystem:
+        """A file system that was overwritten by the present one, or by something else.
+
+        Args:
+            number: 1 is the one of which most is left.
+            superblock: of the present one, as above.
+            journal: of the present one.
+            progress: called with (done, total): bytes that were searched.
+
+        Raises:
+            RequestError: there is no evidence of one, or not of so many.
+        """
+        from ext4kit.lost import find_lost
+
+        try:
+            present: FileSystem | None = self.filesystem(True, superblock, journal)
+        except UnsupportedError:
+            present = None
+        found = find_lost(self.facts.source, present, progress)
+        if not found:
+            raise RequestError(f"volume {self.facts.index}: no traces of an earlier file system")
+        if number > len(found):
+            count = f"traces of {len(found)} earlier file systems, not {number}"
+            raise RequestError(f"volume {self.facts.index}: {count}")
+        return found[number - 1]
+
 
 def _replayed_file_system(fs: FileSystem) -> FileSystem:
     """`fs` after journal recovery; `fs` itself when there is nothing to replay."""
@@ -71,16 +105,78 @@ def _replayed_file_system(fs: FileSystem) -> FileSystem:
 
 
 class Image:
-    """Opened evidence: `with ext4kit.open("disk.img") as image`."""
+    """Opened evidence: `with ext4kit.open("disk.img") as image`.
 
-    def __init__(self, evidence: Evidence) -> None:
-        self.evidence = evidence
+    Attributes:
+        evidence: all bytes of the disk, and facts about its container.
+        locator: the address that it was opened by.
+        volumes: in the order of `evidence.volumes`.
+    """
+
+    def __init__(self, evidence: Evidence, locator: Locator) -> None:
+        self.evidence, self.locator = evidence, locator
         self.volumes = tuple(ImageVolume(facts) for facts in evidence.volumes)
+        self._journals: dict[str, Image] = {}
 
     @property
     def problems(self) -> Problems:
         """Problems of the image and its partition tables."""
         return self.evidence.problems
+
+    def filesystem(
+        self, locator: Locator | None = None, progress: Progress | None = None
+    ) -> FileSystem:
+        """The file system, in the state, that a locator names.
+
+        Args:
+            locator: of this image; the one that it was opened by without it.
+            progress: called with (done, total) during a search for a lost file system.
+
+        Raises:
+            RequestError: there is no such volume or state, or a choice is needed.
+            UnsupportedError: the volume holds no ext2/3/4.
+        """
+        where = locator or self.locator
+        volume, journal = self.located(where), self._journal(where.journal)
+        if where.lost:
+            return volume.lost(where.lost, where.superblock, journal, progress)
+        replay = where.state != RAW
+        return volume.filesystem(replay, where.superblock, journal, where.as_of)
+
+    def located(self, locator: Locator) -> ImageVolume:
+        """The volume that a locator names.
+
+        Raises:
+            RequestError: there is none, or a choice is needed.
+            UnsupportedError: there is no ext volume.
+        """
+        if not locator.volume or locator.volume.isdecimal():
+            return self.volume(int(locator.volume) if locator.volume else None)
+        for volume in sorted(self.volumes, key=lambda each: not each.facts.is_ext):
+            if self.evidence.place(volume.facts) == locator.volume:
+                return volume
+        have = ", ".join(map(self.evidence.place, self.evidence.volumes)) or "none"
+        raise RequestError(
+            f"{self.evidence.path}: no volume at {locator.volume} (there are: {have});"
+            " what is in an encrypted volume needs its key"
+        )
+
+    def locator_of(self, volume: ImageVolume, locator: Locator | None = None) -> Locator:
+        """The locator with the place of a volume for its number, which depends on keys."""
+        form = self.evidence.format if self.evidence.disguise else self.locator.form
+        place = self.evidence.place(volume.facts)
+        found = replace(locator or self.locator, form=form, volume=place)
+        if self.located(found) is volume:
+            return found
+        return replace(found, volume=str(volume.facts.index))  # two readings of the same bytes
+
+    def _journal(self, path: str) -> Source | None:
+        """The bytes of an external journal device; None without a path."""
+        if not path:
+            return None
+        if path not in self._journals:
+            self._journals[path] = open_image(path)
+        return self._journals[path].evidence.source
 
     def volume(self, number: int | None = None) -> ImageVolume:
         """A volume by its number in `volumes`, or the only ext volume.
@@ -111,8 +207,10 @@ class Image:
         return found[0]
 
     def close(self) -> None:
-        """Release the evidence."""
+        """Release the evidence, and that of external journals."""
         self.evidence.close()
+        for journal in self._journals.values():
+            journal.close()
 
     def __enter__(self) -> Image:
         return self
@@ -127,29 +225,31 @@ class Image:
 
 
 def open_image(
-    path: str | PathLike[str],
-    phrases: Sequence[bytes] = (),
+    where: str | PathLike[str] | Locator | Source,
+    keys: KeyProvider = (),
     limits: OpenLimits | None = None,
-    form: str | None = None,
-    offset: int | None = None,
 ) -> Image:
     """Open an image in any container, the first part of a split image, or a device node, read-only.
 
     Of a file that is a container and a disk as well, the reading with more known data is taken.
 
     Args:
-        path: the image.
-        phrases: passphrases and contents of key files, for encrypted volumes.
+        where: the image; its path, a locator, or the bytes of a disk.
+        keys: passphrases and contents of key files, for encrypted volumes; or a function that
+            gives those of the volume with a UUID.
         limits: of what opening may cost; the usual ones without it.
-        form: one of `containers.FORMATS`, to read it as nothing else.
-        offset: byte at which the only volume starts; no partition table is read.
 
     Raises:
         AccessError: it cannot be opened or read, or no passphrase fits.
-        RequestError: it ends before `offset`.
+        RequestError: it ends before the offset of the locator.
         UnsupportedError: it has a feature that is unknown to this version or needs an extra.
     """
-    return Image(_weighed(open_evidence(path, phrases, limits, form, offset)))
+    if isinstance(where, Locator):
+        found = open_evidence(where.path, keys, limits, where.form or None, where.offset)
+        return Image(_weighed(found), where)
+    found = open_evidence(where, keys, limits)
+    path = fspath(where) if isinstance(where, str | PathLike) else where.name
+    return Image(_weighed(found), Locator(path))
 
 
 def _weighed(evidence: Evidence) -> Evidence:

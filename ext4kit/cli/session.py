@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,11 +25,11 @@ from ext4kit.errors import (
     RequestError,
     UnsupportedError,
 )
-from ext4kit.evidence.containers import FORMATS
 from ext4kit.evidence.limits import OpenLimits
+from ext4kit.evidence.locator import Locator, state_of
 from ext4kit.evidence.lost import unreadable_ranges
+from ext4kit.evidence.openers import FORMATS, formats
 from ext4kit.evidence.signatures import UNKNOWN
-from ext4kit.evidence.source import Source
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.opening import Image, ImageVolume, open_image
@@ -82,6 +83,19 @@ class CommonOptions:
         """Number of the requested lost file system, 0 for none."""
         return self.lost_number or int(self.has_lost)
 
+    @property
+    def locator(self) -> Locator:
+        """The address of the file system that the options name."""
+        return Locator(
+            path=str(self.image),
+            form=self.form or "",
+            offset=self.offset,
+            volume="" if self.volume is None else str(self.volume),
+            superblock=self.superblock,
+            journal="" if self.journal is None else str(self.journal),
+            state=state_of(self.as_of, self.lost, self.replay),
+        )
+
 
 @dataclass(slots=True)
 class Session:
@@ -128,6 +142,13 @@ def _transaction_or_time(
     return None if found is None else Moment(found)
 
 
+def _format(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """The name of a format of images, one of another package too."""
+    if value is not None and value not in FORMATS and value not in formats():
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(formats())}")
+    return value
+
+
 _PATH = click.Path(path_type=Path, readable=False)  # the error of opening it says more
 _SEVERAL = (
     click.option("--image", "images", type=_PATH, multiple=True, metavar="IMAGE",
@@ -163,7 +184,8 @@ _KEYS = (
                  help="Read the passphrase for encrypted volumes from the first line of FILE."),
     click.option("--key-file", "key_files", type=_PATH, multiple=True, metavar="FILE",
                  help="Unlock encrypted volumes with the bytes of FILE."),
-    click.option("--format", "form", type=click.Choice(FORMATS), metavar="FORMAT",
+    click.option("--format", "form", callback=_format, metavar="FORMAT",
+                 shell_complete=lambda *_: list(FORMATS),
                  help=f"Read IMAGE in this format ({', '.join(FORMATS)}), whatever it begins"
                  " like."),
     click.option("--kdf-limit", type=click.FloatRange(0), metavar="SECONDS",
@@ -277,11 +299,12 @@ def opened(
     if options.as_of is not None and options.lost:
         raise RequestError("--as-of cannot be combined with --lost: the journal is lost as well")
     check_places(folder, files)
-    with image_of(options) as image, _journal_device(options) as device:
+    if replay is not None:
+        options = dataclasses.replace(options, replay=replay)
+    with image_of(options) as image:
         check_apart((*((folder,) if folder else ()), *files), _evidence_files(image, options))
         volume = chosen_volume(image, options)
-        replay = options.replay if replay is None else replay
-        fs = _filesystem(image, volume, options, replay, device)
+        fs = _filesystem(image, volume, options)
         session = Session(options, image, volume, fs)
         try:
             yield session
@@ -351,7 +374,7 @@ def _image(options: CommonOptions) -> Image:
     use_one_arena()
     ask = _asked if sys.stdin.isatty() and sys.stderr.isatty() else None
     limits = OpenLimits(options.kdf_limit, options.kdf_memory << 20, options.unpack_limit, ask)
-    return open_image(options.image, _passphrases(options), limits, options.form, options.offset)
+    return open_image(options.locator, _passphrases(options), limits)
 
 
 def _asked(facts: str) -> bool:
@@ -406,34 +429,26 @@ def _evidence_files(image: Image, options: CommonOptions) -> tuple[Path, ...]:
     return (*image.evidence.files, *((options.journal,) if options.journal else ()))
 
 
-@contextmanager
-def _journal_device(options: CommonOptions) -> Iterator[Source | None]:
-    """The image of the external journal that `--journal` names; None without the option."""
-    if options.journal is None:
-        yield None
-        return
-    with open_image(options.journal) as image:
-        yield image.evidence.source
-
-
-def _filesystem(
-    image: Image, volume: ImageVolume, options: CommonOptions, replay: bool, device: Source | None
-) -> FileSystem:
-    if options.lost:
-        return _lost(image, volume, options, device)
+def _filesystem(image: Image, volume: ImageVolume, options: CommonOptions) -> FileSystem:
+    locator = dataclasses.replace(options.locator, volume=str(volume.facts.index))
+    where = f"{options.image}: volume {volume.facts.index}"
     try:
-        fs = volume.filesystem(replay, options.superblock, device, options.as_of)
-        if isinstance(options.as_of, Moment) and not options.quiet:
-            _tell_moment(fs, options.as_of.time)
-        return fs
+        with progress(options.quiet, "searching for a lost file system") as show:
+            fs = image.filesystem(locator, show)
+    except RequestError as error:
+        if not options.lost or volume.facts.is_ext:
+            raise
+        raise RequestError(f"{error}{_elsewhere(image, options)}") from error
     except UnsupportedError as error:
         if volume.facts.is_ext:
             raise
         text = str(error)
         if volume.facts.kind != UNKNOWN:
-            where = f"{options.image}: volume {volume.facts.index}"
             text = f"{where} is {volume.facts.format}, not ext2, ext3 or ext4"
         raise UnsupportedError(f"{text}{_elsewhere(image, options)}") from error
+    if isinstance(options.as_of, Moment) and not options.quiet:
+        _tell_moment(fs, options.as_of.time)
+    return fs
 
 
 def _tell_moment(fs: FileSystem, time: int) -> None:
@@ -446,28 +461,3 @@ def _tell_moment(fs: FileSystem, time: int) -> None:
         before = (time - fs.as_of_time) / NANOSECONDS
         text += f", committed {iso(fs.as_of_time)}, {before:,.3f} s before that time"
     click.echo(text, err=True)
-
-
-def _lost(
-    image: Image, volume: ImageVolume, options: CommonOptions, device: Source | None
-) -> FileSystem:
-    """The requested lost file system.
-
-    Raises:
-        RequestError: there is no evidence of one, or not of that many.
-    """
-    from ext4kit.lost import find_lost
-
-    try:
-        present: FileSystem | None = volume.filesystem(True, options.superblock, device)
-    except UnsupportedError:
-        present = None
-    with progress(options.quiet, "searching for a lost file system") as show:
-        found = find_lost(volume.facts.source, present, show)
-    where, wanted = f"{options.image}: volume {volume.facts.index}", options.lost
-    if not found:
-        elsewhere = "" if present else _elsewhere(image, options)
-        raise RequestError(f"{where}: no traces of an earlier file system{elsewhere}")
-    if wanted > len(found):
-        raise RequestError(f"{where}: traces of {len(found)} earlier file systems, not {wanted}")
-    return found[wanted - 1]

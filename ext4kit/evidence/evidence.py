@@ -55,6 +55,11 @@ class Evidence:
         image = f"the image {self.disguise}" if self.disguise else ""
         return tuple(filter(None, (image, *volumes)))
 
+    def place(self, volume: Volume) -> str:
+        """Where a volume is, from the disk inwards; the same whether others are unlocked or not."""
+        above = "" if not volume.parent else self.place(self.volumes[volume.parent - 1]) + "/"
+        return above + volume.place
+
     def close(self) -> None:
         """Close every file; later reads of a volume fail."""
         self.source.close()

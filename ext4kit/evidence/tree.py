@@ -14,12 +14,12 @@ from ext4kit.errors import (
     RequestError,
     UnsupportedError,
 )
-from ext4kit.evidence.containers import open_source
-from ext4kit.evidence.containers.keys import Keys
+from ext4kit.evidence.containers.keys import KeyProvider, Keys
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.magics import VolumeSignature
 from ext4kit.evidence.mounts import writable_mounts
+from ext4kit.evidence.openers import is_encrypted, open_source, unlocker
 from ext4kit.evidence.partitions import (
     Partition,
     disk_text,
@@ -41,6 +41,7 @@ from ext4kit.evidence.volume import Volume
 from ext4kit.problems import Problems, Severity
 
 _LVM_SCHEME = "lvm2"
+_SCHEMES = {LUKS: "luks"}
 _DEPTH = 8  # limit of nested volumes
 
 
@@ -59,8 +60,8 @@ class _Node:
 
 
 def open_evidence(
-    path: str | os.PathLike[str],
-    phrases: Sequence[bytes] = (),
+    path: str | os.PathLike[str] | Source,
+    phrases: KeyProvider = (),
     limits: OpenLimits | None = None,
     form: str | None = None,
     offset: int | None = None,
@@ -68,10 +69,12 @@ def open_evidence(
     """Open an image in any supported container, or a block device, read-only.
 
     Args:
-        path: a raw image, the first segment of a split image or a container, or a device.
-        phrases: passphrases and contents of key files, for encrypted volumes.
+        path: a raw image, the first segment of a split image or a container, or a device; or the
+            bytes of a disk, which are closed with the evidence.
+        phrases: passphrases and contents of key files, for encrypted volumes; or a function that
+            gives those of the volume with a UUID.
         limits: of what opening may cost; the usual ones without it.
-        form: one of `containers.FORMATS`, to read it as nothing else.
+        form: one of `openers.formats()`, to read it as nothing else.
         offset: byte at which the only volume starts; no partition table is read.
 
     Raises:
@@ -81,12 +84,15 @@ def open_evidence(
         RequestError: the image ends before `offset`.
         UnsupportedError: the image uses an unsupported feature or needs an extra.
     """
-    evidence = open_source(Path(path), form, limits)
+    if isinstance(path, str | os.PathLike):
+        evidence = open_source(Path(path), form, limits)
+    else:
+        evidence = Evidence(path, (Path(path.name),), "source")
     source = evidence.source
     try:
         if isinstance(source, SplitFile):
             _check_pieces(source, evidence.problems)
-        for file in evidence.files:
+        for file in evidence.files if evidence.format != "source" else ():
             _report_mounts(file, evidence.problems)
         _find_volumes_of_each(evidence, Keys(phrases, limits), offset)
     except Ext4kitError:
@@ -109,15 +115,15 @@ def _find_volumes_of_each(evidence: Evidence, keys: Keys, offset: int | None) ->
 
 
 def _volumes_of(evidence: Evidence, keys: Keys, offset: int | None) -> tuple[Volume, ...]:
-    source = evidence.source
+    source, problems = evidence.source, evidence.problems
     if offset is None:
         pretended = first_sector_kind(source) if evidence.disguise else ""
-        return find_volumes(source, keys, evidence.problems, pretended)
+        return find_volumes(source, keys, problems, pretended)
     if offset >= source.size:
         raise RequestError(f"{evidence.path}: ends at byte {source.size:,}, before --offset")
     window = Window(source, offset, source.size - offset)
     volume = Volume.of(window, identify(window), "", "at the offset given")
-    return (replace(volume, index=1),)
+    return _with_inner(source, [volume], keys, problems)
 
 
 def _report_mounts(path: Path, problems: Problems) -> None:
@@ -152,43 +158,60 @@ def find_volumes(
         UnsupportedError: decryption needs an extra that is not installed.
     """
     listed = _listed(source, problems)
-    roots = [_Node(each) for each in listed if not (each.hides and each.kind == pretended)]
+    known = [each for each in listed if not (each.hides and each.kind == pretended)]
+    return _with_inner(source, known, keys, problems)
+
+
+def _with_inner(
+    source: Source, volumes: Sequence[Volume], keys: Keys, problems: Problems
+) -> tuple[Volume, ...]:
+    """The volumes of a disk, each followed by the volumes in it."""
+    roots = [_Node(each) for each in volumes]
     waiting, seen = list(_unlocked(roots, keys, problems)), 0
     while seen < len(waiting):  # logical volumes may hold physical ones, also if encrypted
         physical = [node for node in waiting[seen:] if node.volume.kind == LVM]
         seen = len(waiting)
         found = _logical(physical, problems) if physical else []
         waiting += _unlocked(found, keys, problems)
-    return _numbered(source, roots, bool(keys.phrases), problems)
+    return _numbered(source, roots, keys.are_given, problems)
 
 
 def _unlocked(nodes: list[_Node], keys: Keys, problems: Problems) -> Iterator[_Node]:
     """The volumes, and those in encrypted ones that a passphrase opens."""
     for node in nodes:
         yield node
-        if node.volume.kind == LUKS and node.depth < _DEPTH:
+        if node.depth < _DEPTH:
             _open_encrypted(node, keys, problems)
             yield from _unlocked(node.inner, keys, problems)
 
 
 def _open_encrypted(node: _Node, keys: Keys, problems: Problems) -> None:
-    node.state = "locked"
-    if not keys.phrases:
+    """Add the volumes in an encrypted volume that a passphrase opens."""
+    kind = node.volume.kind
+    if is_encrypted(kind):
+        node.state = "locked"
+    opener = unlocker(kind) if keys.are_given else None
+    if opener is None:
         return
-    from ext4kit.evidence.containers.luks import unlock
-
+    node.state = "locked"
+    keys.ask(node.volume.uuid)
     try:
-        plain = unlock(node.volume.source, keys)
+        plain = opener.unlock(node.volume.source, keys)
     except (AccessError, CorruptError, UnsupportedError) as error:
         node.state = str(error)
         return
     if plain is not None:
         node.state = "open"
-        node.inner = _inside(node, plain, "luks", "unlocked", problems)
+        node.inner = _inside(node, plain, _SCHEMES.get(kind, kind), "unlocked", problems)
 
 
 def _inside(
-    node: _Node, source: Source, scheme: str, description: str, problems: Problems
+    node: _Node,
+    source: Source,
+    scheme: str,
+    description: str,
+    problems: Problems,
+    name: str = "",
 ) -> list[_Node]:
     """The volumes in a source built from a volume, as nodes below that volume."""
     return [
@@ -197,6 +220,7 @@ def _inside(
                 each,
                 scheme="/".join(filter(None, (scheme, each.scheme))),
                 description=each.description or description,
+                name=name,
             ),
             node.depth + 1,
         )
@@ -218,9 +242,11 @@ def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
             nothing = Window(holder.volume.source, 0, 0)
             signature = VolumeSignature(f"{each.what} logical volume", uuid=each.uuid)
             unread = Volume.of(nothing, signature, _LVM_SCHEME, f"{each.name}, {each.what}")
-            holder.inner.append(_Node(replace(unread, size=each.size), holder.depth + 1))
+            unread = replace(unread, size=each.size, name=each.name)
+            holder.inner.append(_Node(unread, holder.depth + 1))
             continue
-        inner = _inside(holder, each.source, _LVM_SCHEME, f"{each.name}, {each.what}", problems)
+        text = f"{each.name}, {each.what}"
+        inner = _inside(holder, each.source, _LVM_SCHEME, text, problems, each.name)
         holder.inner += inner
         found += inner
     return found

@@ -29,6 +29,7 @@ class Volume:
         backup: whether the first superblock of ext is destroyed and a backup was found.
         parent: number of the volume that contains it, 0 for the disk itself.
         version: of the format, as blkid names it: "FAT32", "2" of LUKS; "" if there is none.
+        name: "group/volume" of a logical volume; "" of others.
         hides: what else its bytes are, although it begins like its kind: "a partition table" ...;
             that is listed too.
     """
@@ -46,6 +47,7 @@ class Volume:
     parent: int = 0
     version: str = ""
     hides: str = ""
+    name: str = ""
 
     @classmethod
     def of(cls, window: Window, signature: VolumeSignature, scheme: str, description: str) -> Self:
@@ -63,6 +65,12 @@ class Volume:
             backup=signature.backup,
             version=signature.version,
         )
+
+    @property
+    def place(self) -> str:
+        """What tells it from the others of the same disk or volume: scheme, name, byte offset."""
+        name = f":{self.name.replace('/', ':')}" if self.name else ""
+        return f"{self.scheme}{name}@{self.offset}"
 
     @property
     def is_ext(self) -> bool:

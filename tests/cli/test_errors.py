@@ -371,6 +371,6 @@ def test_an_internal_error_says_what_to_send_and_nothing_of_the_evidence(
     assert first.startswith("ext4kit: internal error: ValueError: /home/victim/secret (EXT4KIT_DEB")
     assert "secret" not in second
     assert str(image) not in second
-    assert re.search(r"ValueError at .*cli/info.py:\d+ > .*opening.py:\d+; ext4kit \d", second)
+    assert re.search(r"ValueError at .*cli/session.py:\d+ > .*opening.py:\d+; ext4kit \d", second)
     for name in ("click", "numpy", "construct"):
         assert f"; {name} {metadata.version(name)}" in second

@@ -17,7 +17,7 @@ import pytest
 
 import ext4kit as library
 from ext4kit.errors import AccessError
-from ext4kit.evidence.containers import FORMATS
+from ext4kit.evidence.openers import FORMATS
 from ext4kit.evidence.partitions import find_partitions
 from ext4kit.evidence.raw import RawFile
 from ext4kit.problems import Problems

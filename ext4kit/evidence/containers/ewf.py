@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,6 +38,9 @@ from ext4kit.parsers.ewf import (
     segment_number,
 )
 from ext4kit.problems import Problems, Severity
+
+if TYPE_CHECKING:
+    from ext4kit.evidence.openers import OpenRequest
 
 _CHECKSUM = 4  # bytes behind an uncompressed chunk
 _LEAST_CHUNK = 12  # bytes of a file for a chunk: its entry in a table, and zlib's least stream
@@ -307,13 +311,14 @@ def _body(file: RawFile, section: Section) -> memoryview:
     return file.read(section.body, max(0, end - section.body))
 
 
-def open_ewf(path: Path) -> Evidence:
-    """The media in the set of segments whose first file is `path`.
+def open_container(request: OpenRequest) -> Evidence:
+    """The media in the set of segments whose first file is `request.path`.
 
     Raises:
         AccessError: a segment is missing before another one, or cannot be opened.
         CorruptError: there is no geometry, or a table of chunks and its copy are damaged.
     """
+    path = request.path
     paths = find_segments(path)
     problems = Problems()
     files: list[RawFile] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,18 +24,36 @@ _TRIAL_MEMORY = 32 << 10  # KiB
 _MOST_KEY = 1 << 16  # bytes
 
 
+KeyProvider = Sequence[bytes] | Callable[[str], Sequence[bytes]]
+
+
 class Keys:
     """What the analyst knows, and what deriving keys from it may still cost.
 
     Args:
-        phrases: passphrases and the contents of key files, tried in this order.
+        phrases: passphrases and the contents of key files, tried in this order; or a function
+            that gives those of the volume with a UUID.
         limits: of all derivations together.
+
+    Attributes:
+        phrases: those to try for the volume that is opened now.
     """
 
-    def __init__(self, phrases: Sequence[bytes] = (), limits: OpenLimits | None = None) -> None:
-        self.phrases = tuple(phrases)
+    def __init__(self, phrases: KeyProvider = (), limits: OpenLimits | None = None) -> None:
+        self._provider = phrases if callable(phrases) else None
+        self.phrases = () if callable(phrases) else tuple(phrases)
         self._limits = limits or OpenLimits()
         self._left = self._limits.key_seconds
+
+    @property
+    def are_given(self) -> bool:
+        """Whether there is any key, or may be."""
+        return bool(self.phrases) or self._provider is not None
+
+    def ask(self, uuid: str) -> None:
+        """Get the passphrases for a volume."""
+        if self._provider is not None:
+            self.phrases = tuple(self._provider(uuid))
 
     def derive(self, how: Derivation, phrase: bytes, length: int) -> bytes:
         """A key of `length` bytes.

@@ -20,6 +20,8 @@ from ext4kit.problems import Problems
 if TYPE_CHECKING:
     import pyvmdk
 
+    from ext4kit.evidence.openers import OpenRequest
+
 Result = TypeVar("Result")
 Files = tuple[Path, ...]
 PIECE = 64 << 10
@@ -127,7 +129,7 @@ class LibrarySource(ChunkedSource):
         return self._disk.fetch(offset, length)
 
 
-def open_library_image(path: Path, kind: str) -> Evidence:
+def open_container(request: OpenRequest) -> Evidence:
     """An Ex01 ("ewf2"), VMDK or VHDX, read by its library in a confined process.
 
     Raises:
@@ -136,6 +138,7 @@ def open_library_image(path: Path, kind: str) -> Evidence:
     """
     from ext4kit.evidence.forked import can_fork
 
+    path, kind = request.path, request.kind
     paths = find_segments(path) if kind == "ewf2" else (path,)
     if can_fork():
         from ext4kit.evidence.containers.confined import ConfinedDisk

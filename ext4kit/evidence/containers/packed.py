@@ -19,13 +19,16 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from ext4kit.errors import AccessError
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.raw import RawFile, bytes_on_disk
 from ext4kit.problems import Problems, Severity
+
+if TYPE_CHECKING:
+    from ext4kit.evidence.openers import OpenRequest
 
 _AT_ONCE = 1 << 20
 _HOLE = 64 << 10
@@ -107,7 +110,7 @@ class _Room:
         raise AccessError(f"{self._path}: {facts}: --unpack-limit SIZE allows more")
 
 
-def open_packed(path: Path, kind: str, limits: OpenLimits) -> Evidence:
+def open_container(request: OpenRequest) -> Evidence:
     """The image in a gzip, xz or bzip2 file, decompressed into the directory of temporary files.
 
     Data before damage is kept, and the damage becomes a problem.
@@ -115,9 +118,9 @@ def open_packed(path: Path, kind: str, limits: OpenLimits) -> Evidence:
     Raises:
         AccessError: nothing can be decompressed, or there is not enough space.
     """
-    problems = Problems()
+    path, kind, problems = request.path, request.kind, Problems()
     with tempfile.TemporaryFile(buffering=0, prefix="ext4kit-") as target:
-        size, damage = _unpack(path, _OPENERS[kind], target, _Room(path, limits))
+        size, damage = _unpack(path, _OPENERS[kind], target, _Room(path, request.limits))
         if damage:
             text = f"its {kind} data is damaged behind them ({damage}): the rest is missing"
             problems.add(f"image, the first {size:,} bytes", text)

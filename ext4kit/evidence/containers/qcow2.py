@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Bools, Int64s, UInt64s
-from ext4kit.errors import AccessError, CorruptError, Ext4kitError
+from ext4kit.errors import AccessError, CorruptError, Ext4kitError, UnsupportedError
+from ext4kit.evidence.beside import find_beside
 from ext4kit.evidence.containers.extras import extra
 from ext4kit.evidence.containers.pieces import ChunkCache, LayeredSource
+from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
-from ext4kit.evidence.source import Source, peek
+from ext4kit.evidence.raw import RawFile
+from ext4kit.evidence.source import Source, closing_on_error, peek
 from ext4kit.parsers.qcow2 import (
     COMPRESSED,
     OFFSET,
@@ -26,8 +30,12 @@ from ext4kit.parsers.qcow2 import (
     ZERO,
     Qcow2Header,
     compressed_place,
+    parse_header,
 )
-from ext4kit.problems import Problems
+from ext4kit.problems import Problems, Severity
+
+if TYPE_CHECKING:
+    from ext4kit.evidence.openers import OpenRequest
 
 _TABLES_BYTES = 16 << 20
 _MOST_FIRST_LEVEL = 32 << 20  # bytes, QEMU's limit
@@ -244,3 +252,42 @@ def backing_name(file: Source, header: Qcow2Header) -> str:
     if len(raw) < length:
         raise Ext4kitError("QCOW2: the name of its backing file is cut off")
     return raw.decode("utf-8", "surrogateescape")
+
+
+def open_container(request: OpenRequest) -> Evidence:
+    """A QCOW2 image and its chain of backing files.
+
+    Raises:
+        AccessError: it is damaged, or a backing file is missing.
+        UnsupportedError: it has an unsupported feature, or needs an extra.
+    """
+    path, problems = request.path, Problems()
+    with closing_on_error() as opened:
+        raw = opened(RawFile(path))
+        try:
+            header, name = _header_of(path, raw)
+            below = None
+            if name:
+                below = request.below(find_beside(path, name, "backing file"), problems)
+                opened(below.source)
+            if header.marked_corrupt:
+                problems.add(path.name, "QEMU marked this image as corrupt", Severity.WARNING)
+            if header.snapshots:
+                text = f"has {header.snapshots} internal snapshots; the current state is read"
+                problems.add(path.name, text, Severity.NOTE)
+            source = Qcow2(path, raw, header, below.source if below else None, problems)
+        except CorruptError as error:
+            raise AccessError(f"{path}: cannot be read: {error}") from error
+    files = (path, *(below.files if below else ()))
+    return Evidence(source, files, "qcow2", problems=problems)
+
+
+def _header_of(path: Path, raw: RawFile) -> tuple[Qcow2Header, str]:
+    """The header and the name of the backing file."""
+    try:
+        header = parse_header(peek(raw, 0, 4096))
+        if header.zstd:
+            require_zstd()
+        return header, backing_name(raw, header)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{path}: {error}") from error

@@ -8,28 +8,37 @@ error. The library reads VHDX (`libyal.py`).
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Int64s
-from ext4kit.errors import CorruptError
+from ext4kit.errors import AccessError, CorruptError, UnsupportedError
+from ext4kit.evidence.beside import find_beside
 from ext4kit.evidence.containers.pieces import ChunkCache, LayeredSource
+from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.lost import merge_ranges
-from ext4kit.evidence.source import Source, peek
+from ext4kit.evidence.openers import is_fixed_vhd
+from ext4kit.evidence.raw import RawFile
+from ext4kit.evidence.source import Source, Window, closing_on_error, peek
 from ext4kit.parsers.vhd import (
     ABSENT,
     DIFFERENCING,
     FOOTER,
     HEADER,
     MAGIC,
-    SECTOR,
     VhdFooter,
     VhdHeader,
     parse_footer,
     parse_header,
 )
-from ext4kit.problems import Problems
+from ext4kit.problems import Problems, Severity
+from ext4kit.units import SECTOR
+
+if TYPE_CHECKING:
+    from ext4kit.evidence.openers import OpenRequest
 
 _PIECE = 64 << 10
 _MOST_TABLE = 32 << 20  # bytes; the largest VHD, of 2,040 GiB, needs 4 MiB
@@ -156,3 +165,56 @@ def parent_names(file: Source, footer: VhdFooter, header: VhdHeader) -> tuple[st
         peek(file, *place).decode("utf-16-le", "replace").rstrip("\0") for place in header.locators
     ]
     return tuple(dict.fromkeys(name for name in (*located, header.name) if name)) or ("",)
+
+
+def open_container(request: OpenRequest) -> Evidence:
+    """A fixed, dynamic or differencing VHD, the last one with its parent.
+
+    Raises:
+        AccessError: it is damaged, or its parent is missing.
+        UnsupportedError: its type of disk is not supported.
+    """
+    path, problems = request.path, Problems()
+    with closing_on_error() as opened:
+        raw = opened(RawFile(path))
+        if is_fixed_vhd(raw):
+            disk = Window(raw, 0, raw.size - FOOTER.size, owns=True)
+            return Evidence(disk, raw.paths, "vhd", problems=raw.problems)
+        try:
+            footer = read_footer(raw)
+            header = read_header(raw, footer)
+            if not (footer.is_sound and header.is_sound):
+                problems.add(path.name, "the checksum of its header is wrong", Severity.WARNING)
+            below = None
+            if names := parent_names(raw, footer, header):
+                below = request.below(_parent(path, names, header.parent), problems)
+                opened(below.source)
+            source = Vhd(raw, footer, header, below.source if below else None, problems)
+        except CorruptError as error:
+            raise AccessError(f"{path}: cannot be read: {error}") from error
+    return Evidence(source, (path, *(below.files if below else ())), "vhd", problems=problems)
+
+
+def _parent(path: Path, names: tuple[str, ...], identifier: bytes) -> Path:
+    """The file of a VHD's parent.
+
+    Raises:
+        AccessError: the parent is missing, or has another identifier.
+    """
+    failure = AccessError(f"{path}: its parent is missing")
+    for name in names:
+        try:
+            found = find_beside(path, name, "parent")
+        except AccessError as error:
+            failure = error
+            continue
+        file = RawFile(found)
+        try:
+            if read_footer(file).identifier == identifier:
+                return found
+        except (CorruptError, UnsupportedError):
+            pass
+        finally:
+            file.close()
+        failure = AccessError(f"{path}: {found.name} is not the parent that it was made from")
+    raise failure
