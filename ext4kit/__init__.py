@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ext4kit.evidence.source import Source
     from ext4kit.opening import Image
 
+__all__ = ["__version__", "open"]
 __version__ = "0.1.0"
 
 

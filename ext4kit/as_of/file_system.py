@@ -19,10 +19,9 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.directories import directory_blocks
-from ext4kit.journal.block_history import BlockHistory
 from ext4kit.journal.epochs import epochs_of
-from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks
+from ext4kit.journal.shared_log import SharedLog
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
@@ -138,21 +137,21 @@ def _report_limits(moment: PointInTime, problems: Problems) -> None:
         problems.add(where, what, Severity.WARNING)
 
 
-def file_system_as_of(now: FileSystem, transaction: int | Moment) -> AsOfFileSystem:
+def file_system_as_of(given: FileSystem | SharedLog, transaction: int | Moment) -> AsOfFileSystem:
     """The file system after a transaction.
 
     Args:
-        now: the file system as it is now, its log replayed.
+        given: the file system as it is now, its log replayed, or what shares its log.
         transaction: stored tid, or a time: then the last transaction that was committed by it.
 
     Raises:
         RequestError: there is no log, or it does not record that state; the message names the
             transactions that can be requested.
     """
-    log = Log.open(now)
-    if log is None:
+    shared = SharedLog.of(given)
+    now, log, history = shared.fs, shared.log, shared.copies()
+    if log is None or history is None:
         raise RequestError("--as-of: there is no journal that can be read")
-    history = BlockHistory(log)
     reach = as_of_range(log).since(epochs_of(now, history).first_present)
     if isinstance(transaction, Moment):
         order = reach.tid_at(transaction.time)

@@ -67,10 +67,10 @@ def command(
 def _deleted_names(session: Session) -> list[DeletedName]:
     """Names of deleted files from ext4kit, including removed names without a file."""
     from ext4kit.history.places import Ground
-    from ext4kit.recovery import JOURNAL_ONLY, find_deleted
+    from ext4kit.recovery import JOURNAL_ONLY
 
     with progress(session.options.quiet, "searching unallocated space") as show:
-        found = find_deleted(session.fs, progress=show, sources=JOURNAL_ONLY)
+        found = session.workspace.deleted(sources=JOURNAL_ONLY, progress=show)
     names = [
         DeletedName(file.path, file.number, file.path_ground is Ground.JOURNAL)
         for file in found

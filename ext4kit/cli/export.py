@@ -157,10 +157,8 @@ def _fill(
         if not with_signs:
             del deleted
     if "events" in parts and export.wants_events:
-        from ext4kit.timeline import build_timeline
-
         with progress(quiet, "reading the journal") as show:
-            timeline = build_timeline(session.fs, show)
+            timeline = session.workspace.timeline(show)
         export.events(timeline)
     if export.wants_signs:
         from ext4kit.triage.suspicions import find_indicators
@@ -173,10 +171,8 @@ def _fill(
             del deleted, timeline
         export.signs(found)
     if export.wants_findings:
-        from ext4kit.verify import verify
-
         with progress(quiet, "checking"):
-            result = verify(session.fs) if "findings" in parts else None
+            result = session.workspace.verification() if "findings" in parts else None
         export.findings(result, [problem for each in session.problems for problem in each])
 
 

@@ -12,7 +12,7 @@ from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session, packed
 from ext4kit.cli.values import named
 from ext4kit.errors import Ext4kitError
-from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, find_deleted
+from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.report.safe import shown
 from ext4kit.selection import Selection
@@ -127,7 +127,7 @@ def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) ->
     """Search the sources; tell of a file system that was there before."""
     is_quiet = session.options.quiet
     with progress(is_quiet, "searching unallocated space") as show:
-        found = find_deleted(session.fs, versions, sources, show)
+        found = session.workspace.deleted(versions, sources, show)
     if not is_quiet and has_former(session):
         text = "this volume held another file system before; use --lost to read it"
         click.echo(f"note: {text}", err=True)

@@ -107,7 +107,7 @@ def _case(session: Session, extent: TriageOptions, given: Custody) -> TriageRepo
     quiet = session.options.quiet
     with keeping(given, session, None) as kept:
         disguises = session.image.evidence.disguises
-        summary = triage(session.fs, extent, lambda title: progress(quiet, title), disguises)
+        summary = triage(session.workspace, extent, lambda title: progress(quiet, title), disguises)
         was_another = has_former(session)
     return _report(session, summary, kept, was_another)
 

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -43,6 +45,9 @@ from ext4kit.report.records import (
 )
 from ext4kit.report.times import iso
 from ext4kit.units import NANOSECONDS, Moment
+
+if TYPE_CHECKING:
+    from ext4kit.workspace import Workspace
 
 _MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
 _HINT_BYTES = 4 << 30  # maximum data to search for superblocks when an image is rejected
@@ -97,7 +102,7 @@ class CommonOptions:
         )
 
 
-@dataclass(slots=True)
+@dataclass
 class Session:
     """An opened file system and its image.
 
@@ -110,6 +115,13 @@ class Session:
     volume: ImageVolume
     fs: FileSystem
     is_incomplete: bool = False
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """What is derived from the file system, each made once."""
+        from ext4kit.workspace import Workspace
+
+        return Workspace(self.fs)
 
     @property
     def problems(self) -> tuple[Problems, Problems]:

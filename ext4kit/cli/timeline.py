@@ -12,7 +12,7 @@ from ext4kit.cli.values import TIME_HELP, moment
 from ext4kit.errors import RequestError
 from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.timeline import timeline_lines, timeline_records
-from ext4kit.timeline import EventFilter, EventKind, build_timeline
+from ext4kit.timeline import EventFilter, EventKind
 
 _EXAMPLE = """\b
 Examples:
@@ -81,7 +81,7 @@ def command(
     wanted = EventFilter(chosen.selection, path, since, until, wanted_kinds)
     with opened(options) as session:
         with progress(options.quiet, "reading the journal") as show:
-            timeline = build_timeline(session.fs, show)
+            timeline = session.workspace.timeline(show)
         if options.json:
             write_records(timeline_records(timeline, wanted))
         else:

@@ -27,7 +27,7 @@ from ext4kit.history.live_copy import last_commit, start_is_overwritten
 from ext4kit.history.stable_inodes import OwnedRuns, split_stable
 from ext4kit.history.transaction_starts import TransactionStarts
 from ext4kit.history.writes import Writes, find_writes
-from ext4kit.journal import BlockHistory, InodeVersions, Log, inode_version_batches
+from ext4kit.journal import InodeVersions, SharedLog, inode_version_batches
 from ext4kit.journal.epochs import Epoch, Epochs, epochs_of
 from ext4kit.journal.fast_commits.replay import find_intermediate_states
 from ext4kit.journal.fast_commits.scan import scan_fast_commits
@@ -96,7 +96,7 @@ class History:
         watched: inode numbers of which all states are kept.
 
     Args:
-        fs: the file system.
+        fs: the file system, or what shares its log.
         directories_only: keep only states of inodes that are directories at some time; no inode
             is then treated as stable.
         committed_only: ignore transactions without a valid commit block, and the states before
@@ -107,18 +107,17 @@ class History:
 
     def __init__(
         self,
-        fs: FileSystem,
+        fs: FileSystem | SharedLog,
         *,
         directories_only: bool = False,
         committed_only: bool = False,
         keeps_rewritten: bool = False,
         watched: Int64s = NO_NUMBERS,
     ) -> None:
-        self.fs = fs
-        log = Log.open(fs)
-        self.log = log
-        self.fs = self._with_readable_replay(fs)
-        self.copies = None if log is None else BlockHistory(log, committed_only)
+        shared = SharedLog.of(fs)
+        self.fs, self.log = shared.fs, shared.log
+        self.fs = self._with_readable_replay(shared.fs)
+        self.copies = shared.copies(committed_only)
         self.stable_runs: list[OwnedRuns] = []
         self.live_directories: Int64s = np.zeros(0, np.int64)
         self._committed_only = committed_only

@@ -9,6 +9,7 @@ from ext4kit.journal.block_history import (
 )
 from ext4kit.journal.log import Log
 from ext4kit.journal.replay import ReplayedBlocks, ReplayPlan, plan_replay, replay
+from ext4kit.journal.shared_log import SharedLog
 from ext4kit.journal.transactions import Transaction, Transactions, TransactionState
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "BlockHistory",
     "InodeVersions",
     "Log",
+    "SharedLog",
     "ReplayPlan",
     "ReplayedBlocks",
     "TransactionState",

@@ -22,6 +22,7 @@ from ext4kit.history import TID_ON_DISK, History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG, DirectoryBlockHistory
 from ext4kit.history.entry_intervals import find_numbers_of
 from ext4kit.history.paths import PathHistory
+from ext4kit.journal import SharedLog
 from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.model import DeletedFile, Grade, TransactionTime
 from ext4kit.recovery.pipeline import find_deleted
@@ -100,11 +101,12 @@ def find_versions(
     """
     path = b"/" + path.strip(b"/")
     live = _live_inode(fs, path)
+    shared = SharedLog(fs)
     numbers = find_numbers_of(
-        DirectoryBlockHistory(History(fs, directories_only=True)), path.rpartition(b"/")[2]
+        DirectoryBlockHistory(History(shared, directories_only=True)), path.rpartition(b"/")[2]
     )
     numbers = np.union1d(numbers, [] if live is None else [live.number]).astype(np.int64)
-    found = find_deleted(fs, True, sources, progress, numbers).files
+    found = find_deleted(shared, True, sources, progress, numbers).files
     assert isinstance(found, FoundFiles)
     return _Versions(found, path, numbers, live).listed()
 

@@ -321,7 +321,7 @@ class RemovedName:
         return MEANINGS[self.reason]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeletedFiles:
     """The deleted files of a file system, and the problems found.
 

@@ -9,6 +9,7 @@ from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import History
 from ext4kit.history.history import NO_NUMBERS
+from ext4kit.journal import SharedLog
 from ext4kit.problems import Severity
 from ext4kit.recovery.artifacts import derive_artifacts, scan_unallocated
 from ext4kit.recovery.attribution import attribute_blocks
@@ -30,7 +31,7 @@ from ext4kit.units import Progress
 
 
 def find_deleted(
-    fs: FileSystem,
+    fs: FileSystem | SharedLog,
     versions: bool = False,
     sources: Set[SearchSource] = ALL_SOURCES,
     progress: Progress | None = None,
@@ -39,14 +40,15 @@ def find_deleted(
     """All deleted files of which the evidence holds a record, with their grades.
 
     Args:
-        fs: the file system, opened with its journal replayed.
+        fs: the file system, opened with its journal replayed, or what shares its log.
         versions: include earlier versions of files.
         sources: where to search; all but JOURNAL read the whole unallocated space.
         progress: called with (done, total): bytes of unallocated space read, then rounds of
             matching carved contents to inodes.
         watched: inode numbers of which each recorded state is an earlier version.
     """
-    history = History(fs, keeps_rewritten=versions, watched=watched)
+    shared = SharedLog.of(fs)
+    history, fs = History(shared, keeps_rewritten=versions, watched=watched), shared.fs
     scan = scan_unallocated(history, sources, progress)
     artifacts = derive_artifacts(history, scan, sources)
     history = artifacts.history  # with the states that were found

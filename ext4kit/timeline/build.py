@@ -15,7 +15,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.history import TID_NONE, TID_ON_DISK, History
 from ext4kit.history.directory_blocks import DirectoryBlockHistory
 from ext4kit.history.entry_intervals import find_entry_intervals
-from ext4kit.journal import BlockHistory, ReplayedBlocks
+from ext4kit.journal import BlockHistory, ReplayedBlocks, SharedLog
 from ext4kit.problems import Severity
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import (
@@ -205,16 +205,17 @@ def _xattr_value(name: bytes, value: bytes | None) -> XattrValue | None:
     return None if value is None else {"name": name, "value": value}
 
 
-def build_timeline(fs: FileSystem, progress: Progress | None = None) -> Timeline:
+def build_timeline(given: FileSystem | SharedLog, progress: Progress | None = None) -> Timeline:
     """Derive the events of the period that the journal covers.
 
     Whatever makes the result incomplete is reported in `fs.problems`.
 
     Args:
-        fs: the file system, opened with its journal replayed.
+        given: the file system, opened with its journal replayed, or what shares its log.
         progress: called with (done, total) during the work.
     """
-    history = History(fs, directories_only=True, committed_only=True)
+    shared = SharedLog.of(given)
+    history, fs = History(shared, directories_only=True, committed_only=True), shared.fs
     clock = CommitClock(history.log, fs.superblock.mkfs_time, history.gaps)
     if history.copies is None:
         fs.problems.add("timeline", "the file system has no readable journal", Severity.WARNING)

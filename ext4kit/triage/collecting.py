@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.writer import Writer, find_writer
-from ext4kit.journal import Log
+from ext4kit.journal import SharedLog
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
@@ -81,7 +81,7 @@ def _no_progress(_title: str) -> AbstractContextManager[Progress | None]:
 
 
 def triage(
-    fs: FileSystem,
+    given: FileSystem | SharedLog,
     extent: TriageOptions = TriageOptions(),  # noqa: B008
     step: ProgressStep = _no_progress,
     disguises: Sequence[str] = (),
@@ -89,18 +89,20 @@ def triage(
     """Collect the facts about a file system; problems are added to `fs.problems`.
 
     Args:
-        fs: the file system, opened with its journal replayed.
+        given: the file system, opened with its journal replayed, or what shares its log.
         extent: amount of facts.
         step: called with a title before each long step; returns the progress callback of the step.
         disguises: what of the image can be read in two ways (`Evidence.disguises`).
     """
+    shared = SharedLog.of(given)
+    fs = shared.fs
     with step("checking"):  # first, as it takes memory that the steps behind it take too
         checked = verify(fs) if extent.verify else None
-    log = Log.open(fs)
     with step("finding deleted files") as show:
-        deleted = find_deleted(fs, sources=extent.sources, progress=show)
+        deleted = find_deleted(shared, sources=extent.sources, progress=show)
     with step("reading the journal") as show:
-        timeline = build_timeline(fs, show)
+        timeline = build_timeline(shared, show)
+    log = shared.log
     journal = journal_facts(fs, log)
     with step("looking for signs"):
         signs = find_indicators(fs, deleted, timeline, extent.rows, disguises)

@@ -18,7 +18,7 @@ from ext4kit.verify.usage import check_quota, check_usage
 from ext4kit.verify.xattrs import check_blocks, check_values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Verification:
     """Result of a check.
 

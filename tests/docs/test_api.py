@@ -6,6 +6,7 @@ import hashlib
 import re
 import subprocess
 import sys
+from collections.abc import Sized
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,24 @@ def test_the_example_of_the_readme_finds_what_the_command_finds(
         capture_output=True, check=True, text=True,
     )  # fmt: skip
     assert len(lines) == command.stdout.count('"record": "deleted"') > 0
+
+
+def test_another_process_lists_what_a_locator_names(truth: Truth, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(scripts(PAGE)[3], encoding="utf-8")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    line, counts = done.stdout.splitlines()
+    assert line == "disk.img?volume=@0"
+    listed = subprocess.run(
+        [sys.executable, "-m", "ext4kit", "ls", "-r", "disk.img"], capture_output=True, check=True
+    )
+    assert int(counts.split()[0]) == len(listed.stdout.splitlines()) + 1  # the root itself
+
+
+def test_a_workspace_answers_several_questions(
+    truth: Truth, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Sized] = {}
+    exec(scripts(PAGE)[4], names)
+    assert len(names["deleted"]) >= len(truth.files)
+    assert capsys.readouterr().out.count("\n") == 2

@@ -1,0 +1,42 @@
+"""The log of one file system, read once for all that derive something from it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ext4kit.journal.block_history import BlockHistory
+from ext4kit.journal.log import Log
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+
+
+class SharedLog:
+    """A file system with its log and the copies of blocks in that, each made when first asked for.
+
+    Args:
+        fs: the file system, opened with its journal replayed.
+    """
+
+    def __init__(self, fs: FileSystem) -> None:
+        self.fs = fs
+        self._copies: dict[bool, BlockHistory] = {}
+
+    @classmethod
+    def of(cls, given: FileSystem | SharedLog) -> SharedLog:
+        """What shares the log already, or the file system with a log of its own."""
+        return given if isinstance(given, SharedLog) else cls(given)
+
+    @cached_property
+    def log(self) -> Log | None:
+        """The log; None if there is none that can be read."""
+        return Log.open(self.fs)
+
+    def copies(self, committed_only: bool = False) -> BlockHistory | None:
+        """The copies of blocks in the log, of committed transactions alone or of all."""
+        if self.log is None:
+            return None
+        if committed_only not in self._copies:
+            self._copies[committed_only] = BlockHistory(self.log, committed_only)
+        return self._copies[committed_only]

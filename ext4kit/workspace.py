@@ -1,0 +1,82 @@
+"""Everything that is derived from one file system, each made once, when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakValueDictionary
+
+from ext4kit.journal.shared_log import SharedLog
+from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+    from ext4kit.history import History
+    from ext4kit.recovery import DeletedFiles
+    from ext4kit.timeline import Timeline
+    from ext4kit.units import Moment, Progress
+    from ext4kit.verify import Verification
+
+_Made = TypeVar("_Made", bound=object)
+
+
+class Workspace(SharedLog):
+    """One file system and what was found out about it.
+
+    A result is made again only if nobody holds it any more, so that a long run keeps in memory
+    what it still needs. What is derived from the log shares one reading of it.
+
+    Args:
+        fs: the file system, opened with its journal replayed.
+    """
+
+    def __init__(self, fs: FileSystem) -> None:
+        super().__init__(fs)
+        self._made: WeakValueDictionary[tuple[object, ...], object] = WeakValueDictionary()
+
+    def history(self) -> History:
+        """The states of inodes, and the gaps of the journal, over time."""
+        from ext4kit.history import History
+
+        return self._once(("history",), lambda: History(self))
+
+    def deleted(
+        self,
+        versions: bool = False,
+        sources: Set[SearchSource] = ALL_SOURCES,
+        progress: Progress | None = None,
+    ) -> DeletedFiles:
+        """All deleted files that the evidence has a record of, as `find_deleted` gives them."""
+        from ext4kit.recovery import find_deleted
+
+        key = ("deleted", versions, frozenset(sources))
+        return self._once(key, lambda: find_deleted(self, versions, sources, progress))
+
+    def timeline(self, progress: Progress | None = None) -> Timeline:
+        """The events of the period that the journal covers, as `build_timeline` gives them."""
+        from ext4kit.timeline import build_timeline
+
+        return self._once(("timeline",), lambda: build_timeline(self, progress))
+
+    def verification(self) -> Verification:
+        """What is wrong with its structures, as `verify` finds it."""
+        from ext4kit.verify import verify
+
+        return self._once(("verification",), lambda: verify(self.fs))
+
+    def as_of(self, moment: int | Moment) -> Workspace:
+        """The file system after a transaction, or at a time, with a workspace of its own.
+
+        Raises:
+            RequestError: the journal does not record that state.
+        """
+        from ext4kit.as_of import file_system_as_of
+
+        key = ("as of", moment)
+        return self._once(key, lambda: Workspace(file_system_as_of(self, moment)))
+
+    def _once(self, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+        return cast(_Made, found)
