@@ -64,6 +64,7 @@ def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[C
         evidence=session.image.evidence,
         files=session.evidence_files,
         volume=session.volume.facts.index,
+        locator=str(session.locator),
         operator=given.operator,
         case_number=given.case_number,
     )

@@ -106,6 +106,7 @@ def command(
                 volume=session.volume.facts,
                 fs=session.fs,
                 started=time.time_ns(),
+                locator=str(session.locator),
                 command=shlex.join(["ext4kit", *case.command]),
                 operator=custody.operator or "",
                 case_number=custody.case_number or "",

@@ -124,6 +124,11 @@ class Session:
         return Workspace(self.fs)
 
     @property
+    def locator(self) -> Locator:
+        """The address of the file system, in the state that is read."""
+        return self.image.locator_of(self.volume, self.options.locator)
+
+    @property
     def problems(self) -> tuple[Problems, Problems]:
         """Problems of the image, and of the file system."""
         return self.image.problems, self.fs.problems

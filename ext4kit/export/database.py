@@ -142,6 +142,7 @@ def _meta(subject: Subject) -> Row:
         "image": printable_text(str(evidence.path)),
         "image_format": evidence.format,
         "image_size": evidence.source.size,
+        "locator": printable_text(subject.locator),
         "started": iso(subject.started),
         "command": printable_text(subject.command),
         "hashes": ", ".join(subject.hashes),

@@ -26,6 +26,7 @@ class Subject:
         volume: facts of the volume that holds the file system.
         fs: the file system.
         started: start time, ns.
+        locator: address of the file system; "" if it is not told.
         command: the command line, for the record.
         operator, case_number: as given; "" for none.
         hashes: requested digests, by name.
@@ -36,6 +37,7 @@ class Subject:
     volume: Volume
     fs: FileSystem
     started: int
+    locator: str = ""
     command: str = ""
     operator: str = ""
     case_number: str = ""

@@ -108,6 +108,7 @@ class CaseFacts(TypedDict):
     started: str
     ended: str
     evidence: Identity
+    locator: Annotated[str, "The address of the file system and of its state, in one line."]
     evidence_check: CheckFacts | None
     volumes: list[CaseVolume]
     counts: Annotated[Record, ("additionalProperties", _COUNT)]
@@ -173,6 +174,7 @@ class Case:
         evidence: the evidence.
         files: files of the evidence, including an external journal's.
         volume: number of the examined volume, None for none.
+        locator: address of the examined file system, "" for none.
         operator: name of the operator, None if not given.
         case_number: of the case, None if not given.
         counts: result counts, set by the command.
@@ -183,6 +185,7 @@ class Case:
     evidence: Evidence
     files: tuple[Path, ...]
     volume: int | None = None
+    locator: str = ""
     operator: str | None = None
     case_number: str | None = None
     counts: Record = field(default_factory=dict)
@@ -239,6 +242,7 @@ class Case:
             "started": self.started,
             "ended": _now(),
             "evidence": identity(self.evidence, self.files),
+            "locator": self.locator,
             "evidence_check": self.check.record(self.evidence.hashes) if self.check else None,
             "volumes": [
                 {**each.as_facts(), "worked_on": each.index == self.volume}
