@@ -276,7 +276,7 @@ def _known_bytes(evidence: Evidence) -> tuple[int, int]:
 
 def _has_root(volume: Volume) -> bool:
     from ext4kit.filesystem import FileSystem
-    from ext4kit.filesystem.filesystem import ROOT
+    from ext4kit.filesystem.inodes import ROOT
 
     try:
         return FileSystem.from_source(volume.source).inode(ROOT).is_directory

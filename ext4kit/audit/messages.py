@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4kit.audit.survey import Fault
-from ext4kit.journal.scan import HEADER_KINDS
+from ext4kit.journal.tables import HEADER_KINDS
 from ext4kit.parsers.journal import MAGIC, BlockType
 
 FAULT_CODES: dict[int, str] = {

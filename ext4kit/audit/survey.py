@@ -18,7 +18,7 @@ from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.audit.bit_repair import NOWHERE, changed_bits, find_bit_repairs
 from ext4kit.journal.log import Log
 from ext4kit.journal.ring import order_of
-from ext4kit.journal.scan import HEADER_KINDS
+from ext4kit.journal.tables import HEADER_KINDS
 from ext4kit.parsers.journal import (
     COMMIT_CHECKSUM_OFFSET,
     HEADER,

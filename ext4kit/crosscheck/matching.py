@@ -13,7 +13,7 @@ from ext4kit.crosscheck.answers import COLUMNS, Listing
 from ext4kit.crosscheck.second import NoAnswerError, NoTimeError, TooSlowError, TskClient
 from ext4kit.crosscheck.sides import TreeView
 from ext4kit.filesystem.directories import LONGEST_PATH
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import ROOT
 
 _DOTS = (b".", b"..")
 _KIND, _ALLOCATED, _NUMBER = (COLUMNS.index(name) for name in ("kind", "allocated", "number"))

@@ -11,8 +11,7 @@ from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import read_tree
-from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.filesystem.inodes import INODES_AT_ONCE, ROOT
 from ext4kit.parsers.inode import COLUMN_SECONDS
 from ext4kit.units import NANOSECONDS
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ext4kit.arrays.types import Bools
 from ext4kit.errors import CorruptError, RequestError, path_text
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
@@ -23,10 +22,9 @@ from ext4kit.filesystem.directories import (
     read_directories,
     read_tree,
 )
-from ext4kit.filesystem.inodes import INODES_AT_ONCE, Inodes
+from ext4kit.filesystem.inodes import INODES_AT_ONCE, ROOT, Inodes
 from ext4kit.filesystem.superblocks import read_superblock
-from ext4kit.parsers.directory import MODES
-from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
+from ext4kit.parsers.inode import Inode
 from ext4kit.parsers.superblock import SUPERBLOCK, Superblock, judge
 from ext4kit.problems import Problems
 from ext4kit.units import TransactionId
@@ -34,11 +32,9 @@ from ext4kit.units import TransactionId
 if TYPE_CHECKING:
     from ext4kit.filesystem.overwritten import OverwrittenStart
 
-ROOT = 2
 FOLDER = b"unattached"  # has what cannot be reached from the root
 INODES_OF_A_TREE = 1 << 20  # in use; more are listed in pieces
 XATTR_VALUE_LIMIT = 1 << 26
-_VALID_TYPES = np.isin(np.arange(16), MODES[1:])  # file types in `i_mode`
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,14 +330,3 @@ class FileSystem(Inodes):
         from ext4kit.filesystem.orphans import read_orphans
 
         return read_orphans(self)
-
-
-def is_user_inode(fs: Inodes, table: InodeTable) -> Bools:
-    """True for each inode that is not reserved, holds no attribute value and has a valid type."""
-    first = fs.superblock.first_usable_inode
-    special = (table.flags & int(InodeFlags.EA_INODE)) != 0
-    own = (fs.superblock.orphan_file_inode, fs.superblock.project_quota_inode)
-    special |= np.isin(table.number, own)
-    ordinary: Bools = (table.number >= first) | (table.number == ROOT)
-    ordinary &= ~special & _VALID_TYPES[table.mode >> 12]
-    return ordinary

@@ -19,8 +19,9 @@ from ext4kit.arrays.types import Bytes2D
 from ext4kit.errors import CorruptError, Ext4kitError
 from ext4kit.evidence.source import Source, Window, peek
 from ext4kit.evidence.streaming import data_pieces, read_with_zeros, stream
-from ext4kit.filesystem.filesystem import ROOT, FileSystem
+from ext4kit.filesystem.filesystem import FileSystem
 from ext4kit.filesystem.geometry import descriptor_blocks, first_block
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.parsers.group import parse_groups
 from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
 from ext4kit.parsers.superblock import SUPERBLOCK, Superblock, judge

@@ -17,6 +17,7 @@ from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.filesystem.superblocks import read_groups
+from ext4kit.parsers.directory import MODES
 from ext4kit.parsers.extents import block_checksum_ok
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags
@@ -33,9 +34,11 @@ from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problems
 from ext4kit.reasons import Reason
 
+ROOT = 2
 INODES_AT_ONCE = 1 << 16
 _TREE_BLOCKS_AT_ONCE = 1 << 10
 _MOST_NAMED = 64  # unreadable inodes in a row that are told one by one
+_VALID_TYPES = np.isin(np.arange(16), MODES[1:])  # file types in `i_mode`
 
 
 class Inodes:
@@ -308,3 +311,14 @@ class Inodes:
         if inode.kind != "symlink":
             raise RequestError(f"inode {inode.number} is a {inode.kind}, not a symlink")
         return self.content(inode, runs).read(0, min(inode.size, self.superblock.block_size))
+
+
+def is_user_inode(fs: Inodes, table: InodeTable) -> Bools:
+    """True for each inode that is not reserved, holds no attribute value and has a valid type."""
+    first = fs.superblock.first_usable_inode
+    special = (table.flags & int(InodeFlags.EA_INODE)) != 0
+    own = (fs.superblock.orphan_file_inode, fs.superblock.project_quota_inode)
+    special |= np.isin(table.number, own)
+    ordinary: Bools = (table.number >= first) | (table.number == ROOT)
+    ordinary &= ~special & _VALID_TYPES[table.mode >> 12]
+    return ordinary

@@ -10,7 +10,8 @@ import numpy as np
 from ext4kit.arrays.types import Bools, Int64s, Rows, UInt16s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.fields import FileType
-from ext4kit.filesystem.filesystem import ROOT, FileSystem
+from ext4kit.filesystem.filesystem import FileSystem
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.parsers.inode import KINDS, Inode, InodeTable
 from ext4kit.selection import Limits, Selection
 

@@ -19,8 +19,7 @@ from ext4kit.filesystem.directories import (
     TreeLevel,
     read_directories,
 )
-from ext4kit.filesystem.filesystem import ROOT, is_user_inode
-from ext4kit.filesystem.inodes import Inodes
+from ext4kit.filesystem.inodes import ROOT, Inodes, is_user_inode
 from ext4kit.filesystem.sparse import sparse_flags
 from ext4kit.parsers.directory import DIRENT, MODES, EntryTable, Names
 from ext4kit.parsers.features import Incompat

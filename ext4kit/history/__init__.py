@@ -1,6 +1,7 @@
 """History of a file system: inode states and instances, directory blocks and names over time."""
 
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.history.paths import PathHistory
 
 __all__ = ["TID_NONE", "TID_ON_DISK", "History", "PathHistory"]

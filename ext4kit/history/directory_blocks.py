@@ -21,7 +21,8 @@ from ext4kit.errors import CorruptError
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.filesystem.xattrs import inline_data_tail
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.parsers.directory import DIRENT, EntryTable, blocks_checksums_ok, parse_entries
 from ext4kit.parsers.features import Incompat

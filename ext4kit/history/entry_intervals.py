@@ -21,7 +21,7 @@ from ext4kit.history.directory_blocks import (
     DirBlockVersions,
     DirectoryBlockHistory,
 )
-from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.inode_states import TID_ON_DISK
 from ext4kit.parsers.directory import DIRENT, EntryTable, parse_slack_entries
 
 SLACK_ENTRY = -2  # `last_seen` of a removed entry that was not cleared

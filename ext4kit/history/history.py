@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.lookup import AsOfIndex, values_at
-from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
 from ext4kit.filesystem.directories import with_inodes
-from ext4kit.filesystem.filesystem import ROOT, is_user_inode
+from ext4kit.filesystem.inodes import ROOT, is_user_inode
+from ext4kit.history.inode_states import (
+    NO_NUMBERS,
+    TID_NONE,
+    TID_ON_DISK,
+    TID_PRE_FAST_COMMIT,
+    InodeStates,
+)
 from ext4kit.history.journal_gaps import JournalGaps, MountCounts, find_journal_gaps
 from ext4kit.history.live_copy import last_commit, start_is_overwritten
 from ext4kit.history.stable_inodes import OwnedRuns, split_stable
@@ -41,46 +46,6 @@ from ext4kit.parsers.inode import (
     inode_seed,
     parse_inodes,
 )
-
-TID_ON_DISK = np.int64(1) << 62  # tid of the present disk, after every transaction
-# Tid of the disk before fast commits; intermediate states get the next tids, one per fast commit.
-TID_PRE_FAST_COMMIT = int(TID_ON_DISK) - 1000
-TID_NONE = -1
-NO_NUMBERS: Int64s = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True)
-class InodeStates(Table):
-    """Inode states as columns, sorted by (instance, tid).
-
-    Attributes:
-        table: the inodes.
-        tid: first transaction with the state, TID_ON_DISK for the one on disk.
-        instance: number of the instance, ascending.
-        untagged: True where the state is from a block that neither a tag nor the inode table names.
-    """
-
-    table: InodeTable
-    tid: Int64s
-    instance: Int64s
-    untagged: Bools
-
-    @cached_property
-    def is_linked(self) -> Bools:
-        """True where `i_links_count > 0`."""
-        linked: Bools = (self.table.mode != 0) & (self.table.links_count > 0)
-        return linked
-
-    @cached_property
-    def describes_content(self) -> Bools:
-        """True where the state maps the content: linked, or unlinked but not truncated."""
-        table = self.table
-        inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-        by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
-        entries = (table.i_block[:, 2] > 0) | (table.i_block[:, 3] > 0)
-        described = np.where(by_extents, entries, table.i_block.any(axis=1)) | inline
-        shown: Bools = self.is_linked | ((table.mode != 0) & (table.size > 0) & described)
-        return shown
 
 
 class History:

@@ -18,7 +18,8 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG, DirectoryBlockHistory
 from ext4kit.history.entry_intervals import SLACK_ENTRY, EntryIntervals, find_entry_intervals
-from ext4kit.history.history import TID_PRE_FAST_COMMIT, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_PRE_FAST_COMMIT
 from ext4kit.history.removed import Bond, Removed, bind_instances, distinct_slack_entries
 from ext4kit.parsers.directory import MODES
 from ext4kit.units import NANOSECONDS

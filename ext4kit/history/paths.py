@@ -10,11 +10,13 @@ from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.lookup import AsOfIndex
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.directories import directories_only
-from ext4kit.filesystem.filesystem import FOLDER, ROOT
+from ext4kit.filesystem.filesystem import FOLDER
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY
 from ext4kit.history.first_instances import creation_times
-from ext4kit.history.history import NO_NUMBERS, TID_ON_DISK, TID_PRE_FAST_COMMIT, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import NO_NUMBERS, TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.names import DIRECTORY_TYPE, attribute_names, commit_times
 from ext4kit.history.places import FOREVER, DirectoryPlace, Ground, LiveDirectories

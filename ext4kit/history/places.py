@@ -17,7 +17,7 @@ import numpy as np
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.units import NANOSECONDS
 
 FOREVER = int(np.iinfo(np.int64).max)

@@ -10,7 +10,7 @@ import numpy as np
 from ext4kit.arrays.types import Int64s
 
 if TYPE_CHECKING:
-    from ext4kit.history.history import InodeStates
+    from ext4kit.history.inode_states import InodeStates
 
 CLOCK_RESOLUTION = 10_000_000  # ns; longest clock tick of a kernel, which dates commits
 NEXT = 1  # step between the tids of consecutive transactions

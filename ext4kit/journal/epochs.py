@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.filesystem.geometry import descriptor_blocks, descriptors_per_block
+from ext4kit.journal.block_history import BlockHistory
 from ext4kit.parsers.checksums import ONES, crc32c
 from ext4kit.parsers.features import Features, Incompat, RoCompat
 from ext4kit.parsers.group import parse_groups
@@ -31,7 +33,6 @@ from ext4kit.problems import Severity
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
-    from ext4kit.journal.block_history import BlockHistory
 
 UNKNOWN = -1
 EARLIEST = int(np.iinfo(np.int64).min)
@@ -207,11 +208,15 @@ class Epochs:
         return wide
 
 
+_FOUND: WeakKeyDictionary[BlockHistory, Epochs] = WeakKeyDictionary()
+
+
 def epochs_of(fs: FileSystem, history: BlockHistory) -> Epochs:
     """The epochs of a log, computed once; reports changes in `fs.problems`."""
-    if not history.known_epochs:
-        history.known_epochs.append(_find_epochs(fs, history))
-    return history.known_epochs[0]
+    found = _FOUND.get(history)
+    if found is None:
+        found = _FOUND[history] = _find_epochs(fs, history)
+    return found
 
 
 def _find_epochs(fs: FileSystem, history: BlockHistory) -> Epochs:

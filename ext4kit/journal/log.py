@@ -17,7 +17,8 @@ from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.journal.location import locate_journal
 from ext4kit.journal.recovery_pass import RecoveryPass, RecoveryReader, empty_pass
 from ext4kit.journal.ring import LogReader, Ring, ring_of
-from ext4kit.journal.scan import Headers, Revokes, Tables, Tags, scan
+from ext4kit.journal.scan import Tables, scan
+from ext4kit.journal.tables import Headers, Revokes, Tags
 from ext4kit.journal.transactions import Transactions, collect_transactions, find_damaged
 from ext4kit.parsers.features import Compat
 from ext4kit.parsers.journal import (

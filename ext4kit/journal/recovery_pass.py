@@ -11,7 +11,7 @@ import numpy as np
 
 from ext4kit.arrays.types import NO_ROW, Rows
 from ext4kit.journal.ring import LogReader, Ring
-from ext4kit.journal.scan import Headers
+from ext4kit.journal.tables import Headers
 from ext4kit.parsers.checksums import ONES, crc32_big_endian
 from ext4kit.parsers.journal import (
     CHECKSUM_CRC32,

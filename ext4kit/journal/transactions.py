@@ -5,22 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, overload
+from typing import Protocol, overload
 
 import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int64s, Rows, RowSlice
-from ext4kit.journal.recovery_pass import commit_v1_fits
-from ext4kit.parsers.journal import BlockType
+from ext4kit.journal.recovery_pass import RecoveryPass, commit_v1_fits
+from ext4kit.journal.ring import LogReader, Ring
+from ext4kit.journal.tables import Headers, Revokes, Tags
+from ext4kit.parsers.journal import BlockType, JournalFeatures
 from ext4kit.units import NANOSECONDS, TransactionId
 
-if TYPE_CHECKING:
-    from ext4kit.journal.log import Log
-    from ext4kit.journal.scan import Headers
-
 UNKNOWN = -1  # in columns whose value can be missing
+
+
+class ReadLog(Protocol):
+    """What is read of a log (`journal.log.Log`)."""
+
+    reader: LogReader
+    ring: Ring
+
+    @property
+    def features(self) -> JournalFeatures:
+        """The journal's own features."""
+
+    @property
+    def headers(self) -> Headers:
+        """Every metadata block."""
+
+    @property
+    def tags(self) -> Tags:
+        """Every copy."""
+
+    @property
+    def revokes(self) -> Revokes:
+        """Every revoke record."""
+
+    @property
+    def walk(self) -> RecoveryPass:
+        """What a recovery would replay."""
+
+    @property
+    def transactions(self) -> Transactions:
+        """All transactions, oldest first."""
 
 
 class TransactionState(StrEnum):
@@ -138,7 +167,7 @@ class Transactions(Table, Sequence[Transaction]):
         return np.searchsorted(self.session_starts, orders, side="right") - 1
 
 
-def collect_transactions(log: Log) -> Transactions:
+def collect_transactions(log: ReadLog) -> Transactions:
     """The transactions of a log."""
     headers, size = log.headers, log.ring.end - log.ring.first
     rows, edges = _grouped(headers.order, headers.position, size)
@@ -205,7 +234,7 @@ def _commit_times(headers: Headers, commit: Int64s) -> Int64s:
     return np.where(known, seconds.astype(np.int64) * NANOSECONDS + fraction, UNKNOWN)
 
 
-def _checksums(log: Log, rows: Rows, edges: Rows, commit: Int64s) -> Int64s:
+def _checksums(log: ReadLog, rows: Rows, edges: Rows, commit: Int64s) -> Int64s:
     """Per transaction: 1 if all its checksums match, 0 if one does not, -1 without checksums."""
     headers, version = log.headers, log.features.checksum_version
     of_blocks = np.logical_or.reduceat(headers.has_checksum[rows], edges)
@@ -225,7 +254,7 @@ def _checksums(log: Log, rows: Rows, edges: Rows, commit: Int64s) -> Int64s:
     return result
 
 
-def _is_complete(log: Log, first: int) -> bool:
+def _is_complete(log: ReadLog, first: int) -> bool:
     """Whether the commit block before a transaction's first block is still in the log."""
     headers = log.headers
     before = log.ring.wrap(headers.position[first] - 1)
@@ -239,7 +268,7 @@ def _is_complete(log: Log, first: int) -> bool:
 
 
 def _transaction_states(
-    log: Log, order: Int64s, start: Int64s, sound: Bools, to_replay: Bools
+    log: ReadLog, order: Int64s, start: Int64s, sound: Bools, to_replay: Bools
 ) -> Int64s:
     """Index into `TransactionState` of each transaction.
 
@@ -259,7 +288,7 @@ def _transaction_states(
     return state
 
 
-def find_damaged(log: Log) -> Int64s:
+def find_damaged(log: ReadLog) -> Int64s:
     """Tids (int64, ascending) of transactions with unreadable or damaged blocks.
 
     A transaction that was in an unreadable part of the log may be included. One that an unclean
@@ -287,7 +316,7 @@ def find_damaged(log: Log) -> Int64s:
     return np.unique(np.concatenate(parts))
 
 
-def _around_unreadable(log: Log) -> list[Int64s]:
+def _around_unreadable(log: ReadLog) -> list[Int64s]:
     """Tids of the transactions that unreadable log blocks without a tag may belong to."""
     headers, ring = log.headers, log.ring
     unread = np.flatnonzero(log.reader.unreadable[: ring.end])

@@ -20,7 +20,7 @@ from ext4kit.journal.ring import Ring
 from ext4kit.parsers.journal import BlockType, JournalSuperblock
 
 if TYPE_CHECKING:
-    from ext4kit.journal.scan import Headers
+    from ext4kit.journal.tables import Headers
 
 NO_COMMIT = -1
 

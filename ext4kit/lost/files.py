@@ -18,8 +18,7 @@ from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.block_maps import BlockMaps, Runs
-from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.filesystem.inodes import INODES_AT_ONCE, ROOT
 from ext4kit.lost.deleted import find_deleted_in_lost
 from ext4kit.lost.file_system import LostFileSystem
 from ext4kit.lost.overwriting import in_blocks

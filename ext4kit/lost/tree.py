@@ -16,8 +16,7 @@ import numpy as np
 from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.filesystem.directories import DIRECTORY_TYPE, directory_blocks, read_directories
-from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.filesystem.inodes import INODES_AT_ONCE, ROOT
 from ext4kit.lost.artifacts import FsArtifacts
 from ext4kit.lost.file_system import LostFileSystem
 from ext4kit.parsers.checksums import crc32c, crc32c_words

@@ -16,7 +16,7 @@ from ext4kit.errors import AccessError, CorruptError, OutputError, RequestError,
 from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.filesystem.selected import selected_files, selected_rows
 from ext4kit.output import (
     MANIFEST,

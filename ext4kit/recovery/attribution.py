@@ -11,7 +11,8 @@ from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.artifacts import Artifacts

@@ -12,7 +12,8 @@ from ext4kit.arrays.lookup import AsOfIndex, SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.journal.fast_commits.scan import added_ranges
 from ext4kit.journal.replay import ReplayedBlocks
 

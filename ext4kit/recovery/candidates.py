@@ -16,7 +16,8 @@ from ext4kit.arrays.lookup import SortedIndex, values_at
 from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows, Strings
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, Runs
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.parsers import extents
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps

@@ -8,7 +8,8 @@ import numpy as np
 
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
-from ext4kit.history.history import TID_NONE, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_NONE
 from ext4kit.parsers.inode import CRTIME_END
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.model import TransactionTime

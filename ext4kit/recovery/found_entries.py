@@ -15,10 +15,10 @@ from ext4kit.arrays.grouping import expand, starts_group
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.history import History
 from ext4kit.history.first_instances import creation_times, is_first_instance
-from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.inode_states import TID_ON_DISK
 from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.removed import SAME_DELETION_WINDOW
 from ext4kit.history.transaction_starts import CLOCK_RESOLUTION

@@ -11,7 +11,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Float64s, Int64s, Rows
 from ext4kit.filetypes.signatures import SIGNATURE_NAMES
-from ext4kit.history.history import TID_NONE
+from ext4kit.history.inode_states import TID_NONE
 from ext4kit.matching.between_neighbours import NO_ROW as NO_MATCH
 from ext4kit.matching.between_neighbours import match_by_neighbours
 from ext4kit.matching.content_classes import classify_content, likelihood_ratios, name_class_of

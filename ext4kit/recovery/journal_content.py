@@ -13,7 +13,7 @@ from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.history import History
-from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.journal import Log
 from ext4kit.journal.overlay import JournalOverlay
 from ext4kit.recovery.block_uses import BlockUses

@@ -14,7 +14,7 @@ from ext4kit.carving import BlockFeatures
 from ext4kit.errors import path_text
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.directories import with_inodes
-from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.inode_states import TID_ON_DISK
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.block_uses import FOREIGN
 from ext4kit.recovery.content import LostPiece, blocks_without_copy, drop_overlaps, total_blocks

@@ -9,10 +9,10 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.types import NO_ROW, Int64s, Rows
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.history import History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
-from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.history.names import commit_times
 from ext4kit.history.paths import PathHistory
 from ext4kit.history.places import DirectoryPlace, Ground

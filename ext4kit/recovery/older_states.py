@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ext4kit.arrays.types import Int64s, Rows
-from ext4kit.filesystem.filesystem import is_user_inode
+from ext4kit.filesystem.inodes import is_user_inode
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok, parse_inodes
 from ext4kit.unallocated.metadata import INODES, MetadataBlocks, read_metadata_blocks
 from ext4kit.unallocated.owners import inode_slots

@@ -8,7 +8,7 @@ from functools import cache
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import History
-from ext4kit.history.history import NO_NUMBERS
+from ext4kit.history.inode_states import NO_NUMBERS
 from ext4kit.journal import SharedLog
 from ext4kit.problems import Severity
 from ext4kit.recovery.artifacts import derive_artifacts, scan_unallocated

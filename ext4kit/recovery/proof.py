@@ -15,7 +15,7 @@ from ext4kit.arrays.grouping import row_bounds
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.history.directory_blocks import SRC_DISK
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.journal import Log
 from ext4kit.journal.overlay import first_byte
 from ext4kit.journal.replay import ReplayedBlocks

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY
-from ext4kit.history.history import TID_ON_DISK, TID_PRE_FAST_COMMIT
+from ext4kit.history.inode_states import TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.recovery.candidates import STALE_INDEX
 from ext4kit.recovery.model import TransactionTime
 

@@ -14,7 +14,7 @@ from ext4kit.arrays.types import NO_ROW, Int64s, RowSlice
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
-from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, NO_MAP, STALE_INDEX

@@ -19,7 +19,7 @@ from ext4kit.arrays.types import NO_ROW, Int64s
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.xattrs import read_xattrs
 from ext4kit.history import History
-from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.parsers import xattr
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Problems, Severity

@@ -17,7 +17,8 @@ from ext4kit.errors import AccessError, CorruptError, quoted
 from ext4kit.fields import Nothing, TargetText, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DirTree
-from ext4kit.filesystem.filesystem import FOLDER, ROOT
+from ext4kit.filesystem.filesystem import FOLDER
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.parsers.inode import CRTIME_END, KINDS, InodeTable, is_fast_symlink
 from ext4kit.report import text_columns
 from ext4kit.report.safe import are_plain, printable, printable_lines, shown, shown_lines

@@ -13,8 +13,8 @@ import numpy as np
 from ext4kit.arrays.grouping import ends_group, starts_group
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.filesystem import is_user_inode
 from ext4kit.filesystem.geometry import group_and_slot
+from ext4kit.filesystem.inodes import is_user_inode
 from ext4kit.history import TID_ON_DISK
 from ext4kit.journal import BlockHistory, InodeVersions, inode_version_batches
 from ext4kit.parsers.inode import InodeTable, inode_checksums_ok, parse_inodes

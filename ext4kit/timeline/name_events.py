@@ -15,7 +15,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int32s, Int64s, Rows
 from ext4kit.history import TID_ON_DISK
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
-from ext4kit.history.history import TID_PRE_FAST_COMMIT
+from ext4kit.history.inode_states import TID_PRE_FAST_COMMIT
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import CODE, EventKind, EventTable, event_table
 from ext4kit.timeline.names import TimelineNames

@@ -10,7 +10,7 @@ import numpy as np
 from ext4kit.arrays.grouping import row_bounds, starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Int64s, Rows
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.history import TID_ON_DISK, History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import EntryIntervals

@@ -12,6 +12,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt32s, UInt64s
 from ext4kit.errors import CorruptError
 from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.filesystem.xattrs import inline_data_tail
 from ext4kit.parsers.checksums import crc32c_each
@@ -21,7 +22,7 @@ from ext4kit.parsers.name_hashes import KNOWN, dirhashes
 from ext4kit.verify.findings import Words, text_of
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import DIRECTORY, Directories
-from ext4kit.verify.scene import ROOT, InodesInUse, VerifyContext, in_batches
+from ext4kit.verify.scene import InodesInUse, VerifyContext, in_batches
 
 BLOCKS_AT_ONCE, WORK_AT_ONCE = 1024, 1 << 16  # blocks; directories and blocks
 NAMES_AT_ONCE = 1 << 20  # are compared, and those of the last directory

@@ -10,6 +10,7 @@ import numpy as np
 from ext4kit.arrays.lookup import is_member
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs, has_map
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
@@ -22,7 +23,6 @@ from ext4kit.verify.scene import (
     BOOT,
     JOURNAL,
     RESIZE,
-    ROOT,
     InodesInUse,
     OwnedBlocks,
     VerifyContext,

@@ -6,11 +6,12 @@ import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows, UInt32s
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.verify.directories import Links
 from ext4kit.verify.inodes import DIRECTORY
-from ext4kit.verify.scene import ROOT, InodesInUse, VerifyContext
+from ext4kit.verify.scene import InodesInUse, VerifyContext
 
 MOST_LINKS = 65000  # `i_links_count` of a directory with more links is 1 (dir_nlink)
 

@@ -20,7 +20,7 @@ from ext4kit.verify.findings import Findings, Words, text_of
 
 SPARSEST = 16  # inode numbers per inode in use, up to which a table of all is built
 Piece = TypeVar("Piece")
-BAD_BLOCKS, ROOT, BOOT, RESIZE, JOURNAL = 1, 2, 5, 7, 8  # inode numbers
+BAD_BLOCKS, BOOT, RESIZE, JOURNAL = 1, 5, 7, 8  # inode numbers
 METADATA = 0  # owner of blocks that belong to no inode
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.recovery import DeletedFile
 from sample_images.recipes.history_book import Book, Life, pieces_of, trimmed_digest
 

@@ -19,7 +19,8 @@ import pytest
 from ext4kit.errors import AccessError
 from ext4kit.evidence import confinement, open_evidence
 from ext4kit.evidence.containers.confined import ConfinedDisk
-from ext4kit.evidence.containers.libyal import Files, LibraryDisk, LibrarySource
+from ext4kit.evidence.containers.libraries import Files, LibraryDisk
+from ext4kit.evidence.containers.libyal import LibrarySource
 from ext4kit.evidence.containers.pieces import ChunkCache
 from ext4kit.evidence.forked import Forked, Pipe, can_fork
 from tests.evidence.containers.test_ex01 import DISK, SAMPLE, SIZE
@@ -192,7 +193,7 @@ def test_a_library_that_crashes_at_opening_is_one_line(
     def crash(_paths: Files) -> LibraryDisk:
         os._exit(9)
 
-    monkeypatch.setitem(sys.modules["ext4kit.evidence.containers.libyal"].OPENERS, "ewf2", crash)
+    monkeypatch.setitem(sys.modules["ext4kit.evidence.containers.libraries"].OPENERS, "ewf2", crash)
     with pytest.raises(AccessError, match=r"numbered.Ex01: its library crashed$"):
         open_evidence(SAMPLE)
 

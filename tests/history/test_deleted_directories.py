@@ -11,7 +11,7 @@ import pytest
 from ext4kit.arrays.types import NO_ROW
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import SLACK_ENTRY
-from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.inode_states import TID_ON_DISK
 from ext4kit.history.journal_gaps import NO_RESTART, JournalGaps
 from ext4kit.history.names import NameTable
 from ext4kit.history.paths import PathHistory

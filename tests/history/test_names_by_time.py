@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
-from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.inode_states import TID_ON_DISK
 from ext4kit.history.journal_gaps import NO_RESTART
 from ext4kit.history.paths import PathHistory
 from ext4kit.history.transaction_starts import CLOCK_RESOLUTION, TransactionStarts

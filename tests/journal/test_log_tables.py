@@ -13,7 +13,8 @@ from ext4kit.errors import CorruptError
 from ext4kit.journal import BlockHistory, Log, replay
 from ext4kit.journal.recovery_pass import empty_pass
 from ext4kit.journal.ring import LogReader, Ring, order_of, ring_of
-from ext4kit.journal.scan import Revokes, Tags, _Collected
+from ext4kit.journal.scan import _Collected
+from ext4kit.journal.tables import Revokes, Tags
 from ext4kit.journal.transactions import TransactionState
 from ext4kit.journal.versions import _ranges, byte_changes
 from ext4kit.problems import Problems, Severity

@@ -10,7 +10,7 @@ import numpy as np
 
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
-from ext4kit.history.history import TID_NONE, TID_PRE_FAST_COMMIT
+from ext4kit.history.inode_states import TID_NONE, TID_PRE_FAST_COMMIT
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.history.transaction_starts import TransactionStarts
 from ext4kit.history.writes import Writes

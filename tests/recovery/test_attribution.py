@@ -14,7 +14,7 @@ import pytest
 from ext4kit import reasons
 from ext4kit.arrays.types import NO_ROW
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.reasons import Reason
 from ext4kit.recovery import attribution, losses

@@ -11,7 +11,7 @@ import pytest
 
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
-from ext4kit.history.history import TID_NONE, TID_ON_DISK
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.recovery import block_uses as module
 from ext4kit.recovery.block_uses import BlockUses, RecordedUses, find_reuse

@@ -17,7 +17,7 @@ from typing import Any
 
 from ext4kit.errors import AccessError, Ext4kitError, UnsupportedError
 from ext4kit.evidence.confinement import confine, python_folders
-from ext4kit.evidence.containers.libyal import AT_ONCE, LIBRARIES, OPENERS, Files
+from ext4kit.evidence.containers.libraries import AT_ONCE, LIBRARIES, OPENERS, Files
 from ext4kit.evidence.forked import Forked, Pipe
 
 _PATIENCE = 60.0  # seconds for one answer
@@ -31,11 +31,11 @@ Request = tuple[int, int, int]  # offset, length, slot in the shared memory
 
 
 class ConfinedDisk:
-    """A disk that a library reads in a confined process; see `libyal.Disk`.
+    """A disk that a library reads in a confined process; see `libraries.Disk`.
 
     Args:
         paths: the container, its segments if it has such.
-        kind: its format, of `libyal.OPENERS`.
+        kind: its format, of `libraries.OPENERS`.
 
     Raises:
         AccessError: it is refused, or the process crashed or took too long.

@@ -1,7 +1,7 @@
 """Expert Witness images: E01 and S01 in segments.
 
 This module is used instead of libewf, which returns zeros for a chunk with a wrong checksum; its
-Python binding does not report that. The library reads Ex01 (`libyal.py`).
+Python binding does not report that. The library reads Ex01 (`libraries.py`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 This module is used instead of libvhdi. Behind a sector that the child of a differencing disk has,
 that library also reads all sectors up to the next multiple of eight from the child, without an
-error. The library reads VHDX (`libyal.py`).
+error. The library reads VHDX (`libraries.py`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from ext4kit.carving import zero_tails
 from ext4kit.filesystem.block_maps import Runs, has_map
 from ext4kit.filesystem.blocks import BlockReader, unreadable_blocks
 from ext4kit.filesystem.prefetch import prefetch_map
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.inode import InodeFlags, inode_checksums_ok
 from ext4kit.reasons import Reason

@@ -11,7 +11,7 @@ from ext4kit import reasons
 from ext4kit.arrays.types import NO_ROW, Bools
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.xattrs import lacks_inline_data
-from ext4kit.history.history import TID_ON_DISK, TID_PRE_FAST_COMMIT
+from ext4kit.history.inode_states import TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockAttribution

@@ -13,7 +13,8 @@ from ext4kit import reasons
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.reasons import Reason
 from ext4kit.recovery.candidates import JOURNAL, Candidates
 from ext4kit.recovery.grading.writes import WriteHistory

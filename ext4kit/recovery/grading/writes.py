@@ -14,7 +14,8 @@ import numpy as np
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.history.writes import COMMIT_INTERVAL
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.units import NANOSECONDS

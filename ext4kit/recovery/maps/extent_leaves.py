@@ -17,7 +17,7 @@ from ext4kit.arrays.grouping import ends_group
 from ext4kit.arrays.intervals import select_disjoint
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs, merge_adjacent
-from ext4kit.filesystem.filesystem import ROOT
+from ext4kit.filesystem.inodes import ROOT
 from ext4kit.parsers import extents
 from ext4kit.recovery.maps.ends import sizes_to_last_nonzero
 from ext4kit.recovery.maps.extent_nodes import (

@@ -19,7 +19,7 @@ from ext4kit.arrays.types import NO_ROW, Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.geometry import first_block
 from ext4kit.history import History
-from ext4kit.history.history import TID_PRE_FAST_COMMIT
+from ext4kit.history.inode_states import TID_PRE_FAST_COMMIT
 from ext4kit.journal import inode_version_batches
 from ext4kit.parsers.inode import InodeTable, parse_inodes
 from ext4kit.units import NANOSECONDS

@@ -12,8 +12,7 @@ import numpy as np
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DIRECTORY_TYPE, DirTree, directories_only
-from ext4kit.filesystem.filesystem import ROOT
-from ext4kit.filesystem.inodes import INODES_AT_ONCE
+from ext4kit.filesystem.inodes import INODES_AT_ONCE, ROOT
 from ext4kit.parsers.directory import EntryTable, Names
 from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
 from ext4kit.problems import Severity

@@ -12,7 +12,7 @@ import pytest
 
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
-from ext4kit.history.history import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
+from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.history.journal_gaps import NO_RESTART, JournalGaps
 from ext4kit.history.writes import Writes
 from ext4kit.parsers.features import Incompat

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ext4kit.history import History
-from ext4kit.history.history import TID_ON_DISK
+from ext4kit.history.inode_states import TID_ON_DISK
 from ext4kit.history.writes import Writes
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.recovery.grading.unrecorded import emptied_state, find_unrecorded, freed_state

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ext4kit.history.history import TID_ON_DISK, History
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import TID_ON_DISK
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.history.writes import Writes
 from ext4kit.recovery.grading.writes import WriteHistory
