@@ -9,7 +9,8 @@ import click
 
 from ext4kit import reasons
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
+from ext4kit.cli.session import Session, opened
 from ext4kit.errors import RequestError
 from ext4kit.filesystem.content import Content
 from ext4kit.output.stream import DescriptorWriter

@@ -6,7 +6,7 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.session import CONTEXT
+from ext4kit.cli.options import CONTEXT
 
 SHELLS = ("bash", "zsh", "fish")
 _PROGRAM = "ext4kit"

@@ -7,8 +7,9 @@ from dataclasses import replace
 import click
 
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
+from ext4kit.cli.session import Session, opened, show
 from ext4kit.crosscheck import CrossCheck, DeletedName, bytes_held, crosscheck, usual_limit
 from ext4kit.crosscheck import CrossCheckOptions as Choices
 from ext4kit.crosscheck.check import PATIENCE

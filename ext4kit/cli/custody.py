@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ext4kit.cli.options import packed
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import Session, packed
+from ext4kit.cli.session import Session
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.report.records import write_record
 from ext4kit.report.safe import printable_text

@@ -12,8 +12,10 @@ import click
 from ext4kit.cli.colours import has_colours
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
+from ext4kit.cli.session import opened
+from ext4kit.cli.several import for_each_volume
 from ext4kit.recovery import DeletedFiles, Grade
 from ext4kit.report.deleted import (
     SORT_KEYS,
@@ -46,7 +48,7 @@ Examples:
 
 
 @click.command("deleted", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(lost=True, several=True)
+@for_each_volume(lost=True)
 @deleted_selection
 @search_options
 @click.option(

@@ -12,7 +12,8 @@ import click
 
 from ext4kit.cli.finding import Search, deleted_files, sources_option
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
+from ext4kit.cli.session import Session, opened
 from ext4kit.errors import RequestError, path_text
 from ext4kit.output import hash_zeros
 from ext4kit.recovery import DeletedFile, Grade, manifest_record

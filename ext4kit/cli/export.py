@@ -11,9 +11,11 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT, Command, CommonOptions
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
-from ext4kit.cli.session import CONTEXT, Command, CommonOptions, Session, opened, shared
+from ext4kit.cli.session import Session, opened
+from ext4kit.cli.several import for_each_volume
 from ext4kit.cli.values import named
 from ext4kit.errors import RequestError
 from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
@@ -65,7 +67,7 @@ def _formats(function: Command) -> Command:
 
 
 @click.command("export", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(lost=True, several=True)
+@for_each_volume(lost=True)
 @_formats
 @click.option("--hash", "hashes", callback=_hashes, metavar="LIST",
               help="Hash the contents: md5, sha1, sha256, separated by commas.")  # fmt: skip

@@ -10,10 +10,11 @@ import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT, CommonOptions, output_option, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, live_selection
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, output_option, shared, show
+from ext4kit.cli.session import opened, show
 from ext4kit.output.extraction import extract, extraction_lines, extraction_record
 from ext4kit.output.restoring import RestoredParts
 from ext4kit.report.safe import printable_text

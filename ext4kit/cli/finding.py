@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import click
 from click.core import ParameterSource
 
+from ext4kit.cli.options import packed
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import Session, packed
+from ext4kit.cli.session import Session
 from ext4kit.cli.values import named
 from ext4kit.errors import Ext4kitError
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, image_of, shared, tell
+from ext4kit.cli.session import image_of, tell
 from ext4kit.evidence import Evidence
 from ext4kit.evidence.hashing import Hashes, hash_evidence
 from ext4kit.evidence.identity import mismatches

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
+from ext4kit.cli.session import Session, opened, show
 from ext4kit.report.info import info_lines, info_records
 
 _EXAMPLE = """\b

@@ -10,8 +10,9 @@ from itertools import chain
 import click
 
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CommonOptions, shared
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CommonOptions, opened, shared
+from ext4kit.cli.session import opened
 from ext4kit.report.listing import (
     ListedNames,
     entry_records,

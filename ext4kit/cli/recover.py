@@ -9,10 +9,12 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.progress import progress
 from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
+from ext4kit.cli.session import opened, show
+from ext4kit.cli.several import for_each_volume
 from ext4kit.errors import RequestError
 from ext4kit.output.restoring import RestoredParts
 from ext4kit.recovery import recover
@@ -37,7 +39,7 @@ Examples:
 
 
 @click.command("recover", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(lost=True, several=True)
+@for_each_volume(lost=True)
 @deleted_selection
 @click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
               help="Write into this new or empty folder.")  # fmt: skip

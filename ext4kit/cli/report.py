@@ -15,8 +15,10 @@ from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import has_former, sources_option
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.memory import look_for_no_cycles, return_large_blocks
+from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
+from ext4kit.cli.session import Session, opened
+from ext4kit.cli.several import for_each_volume
 from ext4kit.errors import RequestError
 from ext4kit.output.case import Case
 from ext4kit.problems import worst_first
@@ -36,7 +38,7 @@ Examples:
 
 
 @click.command("report", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(several=True, more=True)
+@for_each_volume(more=True)
 @click.option(
     "--quick",
     is_flag=True,

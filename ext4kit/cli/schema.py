@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT
 from ext4kit.cli.schemas import schema_names, schema_text
-from ext4kit.cli.session import CONTEXT
 from ext4kit.errors import RequestError
 
 _EXAMPLE = """\b

@@ -9,7 +9,7 @@ from functools import partial
 
 import click
 
-from ext4kit.cli.session import Decorator, packed
+from ext4kit.cli.options import Decorator, packed
 from ext4kit.cli.values import TIME_HELP, moment, named, size_limits
 from ext4kit.fields import FileType
 from ext4kit.filetypes.categories import Category, has_type

@@ -20,8 +20,9 @@ import click
 
 from ext4kit.cli.exits import DONE, end_of
 from ext4kit.cli.interrupts import INTERRUPTS
+from ext4kit.cli.options import Command, CommonOptions, Decorator, shared
 from ext4kit.cli.outputs import check_places
-from ext4kit.cli.session import Command, CommonOptions, chosen_volume, image_of
+from ext4kit.cli.session import chosen_volume, image_of
 from ext4kit.errors import RequestError
 from ext4kit.evidence import Volume
 from ext4kit.opening import Image
@@ -35,8 +36,18 @@ Values = Mapping[str, object]
 _FOLDER, _PAGE = "out", "html"  # arguments of commands that name outputs, apart from `Target`
 
 
-def each_volume(command: Command) -> Command:
-    """Let a command run once for each image and volume that its options ask for."""
+def for_each_volume(lost: bool = False, more: bool = False) -> Decorator:
+    """Give a command the shared options, and let it run for each image and volume they ask for.
+
+    Args:
+        lost: offer `--lost`.
+        more: offer further arguments IMAGE.
+    """
+    options = shared(lost=lost, several=True, more=more)
+    return lambda command: options(_each_volume(command))
+
+
+def _each_volume(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(*arguments: object, options: CommonOptions, **values: object) -> object:

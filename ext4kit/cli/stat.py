@@ -7,7 +7,8 @@ import os
 import click
 
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
+from ext4kit.cli.session import Session, opened, show
 from ext4kit.errors import AccessError, path_text
 from ext4kit.report.inode_facts import inode_lines, inode_record, unknown_lines, unknown_record
 from ext4kit.report.records import write_record

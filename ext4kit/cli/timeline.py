@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, event_selection
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared
+from ext4kit.cli.session import opened
+from ext4kit.cli.several import for_each_volume
 from ext4kit.cli.values import TIME_HELP, moment
 from ext4kit.errors import RequestError
 from ext4kit.report.records import write_lines, write_records
@@ -25,7 +27,7 @@ Examples:
 
 
 @click.command("timeline", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(several=True)
+@for_each_volume()
 @event_selection
 @click.option("--path", metavar="GLOB", help="Select events by old or new path; * also matches /.")
 @click.option(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
+from ext4kit.cli.session import opened, show
+from ext4kit.cli.several import for_each_volume
 from ext4kit.report.verify import verify_lines, verify_records
 from ext4kit.verify import verify
 
@@ -19,7 +21,7 @@ Examples:
 
 
 @click.command("verify", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(several=True, more=True)
+@for_each_volume(more=True)
 def command(options: CommonOptions) -> None:
     """Check every checksum and cross-reference of IMAGE.
 

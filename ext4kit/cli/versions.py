@@ -10,8 +10,9 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import sources_option
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
+from ext4kit.cli.session import Session, opened, show
 from ext4kit.errors import RequestError
 from ext4kit.output import MANIFEST, Manifest, OutputDirectory, UnwritableError, output_limit
 from ext4kit.recovery.file_versions import FileVersion, find_versions

@@ -21,7 +21,7 @@ from ext4kit.filesystem.geometry import (
 )
 from ext4kit.journal.block_history import BlockHistory, CopiesAsOf
 from ext4kit.journal.epochs import find_in_tables
-from ext4kit.journal.inode_versions import inode_version_batches
+from ext4kit.journal.logged_inodes import inode_version_batches
 from ext4kit.parsers.features import Compat, Incompat
 from ext4kit.parsers.inode import InodeTable, parse_inodes
 from ext4kit.parsers.orphan import MAGIC as ORPHAN_MAGIC

@@ -378,7 +378,7 @@ def test_inode_versions_are_the_distinct_states_of_each_slot(
     none = np.zeros(0, np.int64)
     epochs = Epochs(cast(Any, geometry), (Epoch(256, None),), none, none)
     history = BlockHistory(log)
-    monkeypatch.setattr("ext4kit.journal.inode_versions.epochs_of", lambda *_: epochs)
+    monkeypatch.setattr("ext4kit.journal.logged_inodes.epochs_of", lambda *_: epochs)
     versions = inode_versions(
         cast(Any, SimpleNamespace(superblock=geometry, groups=groups)), history
     )

@@ -7,8 +7,9 @@ import click
 from ext4kit.audit import audit
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import need_journal
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
+from ext4kit.cli.session import opened, show
 from ext4kit.report.journal_audit import audit_lines, audit_records, verdict_lines, verdict_records
 
 _EXAMPLE = """\b

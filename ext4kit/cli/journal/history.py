@@ -14,7 +14,8 @@ import numpy as np
 from ext4kit.as_of import AsOfFileSystem
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import opened_log
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
+from ext4kit.cli.session import Session, opened
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.fields import json_name
 from ext4kit.filesystem import FileSystem

@@ -6,8 +6,9 @@ import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import opened_log
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, opened, shared, show
+from ext4kit.cli.session import opened, show
 from ext4kit.report.journal_list import transaction_lines, transaction_records
 
 _EXAMPLE = """\b

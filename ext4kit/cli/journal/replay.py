@@ -9,8 +9,9 @@ import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import opened_log
+from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import CONTEXT, CommonOptions, Session, opened, shared, show
+from ext4kit.cli.session import Session, opened, show
 from ext4kit.errors import RequestError
 from ext4kit.evidence.source import Source
 from ext4kit.journal import replay

@@ -1,0 +1,198 @@
+"""Options that commands share, and what they say as one value."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import click
+
+from ext4kit.cli.values import byte_count, moment
+from ext4kit.evidence.limits import OpenLimits
+from ext4kit.evidence.locator import Locator, state_of
+from ext4kit.evidence.openers import FORMATS, formats
+from ext4kit.opening import Image
+from ext4kit.units import Moment
+
+_LIMITS = OpenLimits()
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+Command = Callable[..., object]
+Decorator = Callable[[Command], Command]
+
+
+@dataclass(frozen=True, slots=True)
+class CommonOptions:
+    """The options of every command."""
+
+    image: Path
+    more: tuple[Path, ...] = ()
+    images: tuple[Path, ...] = ()
+    all_volumes: bool = False
+    volume: int | None = None
+    offset: int | None = None
+    replay: bool = True
+    superblock: int | None = None
+    journal: Path | None = None
+    json: bool = False
+    quiet: bool = False
+    as_of: int | Moment | None = None
+    has_lost: bool = False
+    lost_number: int | None = None
+    password_files: tuple[Path, ...] = ()
+    key_files: tuple[Path, ...] = ()
+    form: str | None = None
+    kdf_limit: float = _LIMITS.key_seconds
+    kdf_memory: int = _LIMITS.key_memory >> 20  # MiB
+    unpack_limit: int | None = None
+    opened: Image | None = None  # if it is open already; it stays open
+
+    @property
+    def lost(self) -> int:
+        """Number of the requested lost file system, 0 for none."""
+        return self.lost_number or int(self.has_lost)
+
+    @property
+    def locator(self) -> Locator:
+        """The address of the file system that the options name."""
+        return Locator(
+            path=str(self.image),
+            form=self.form or "",
+            offset=self.offset,
+            volume="" if self.volume is None else str(self.volume),
+            superblock=self.superblock,
+            journal="" if self.journal is None else str(self.journal),
+            state=state_of(self.as_of, self.lost, self.replay),
+        )
+
+
+def _negated(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
+    return not value
+
+
+def _transaction_or_time(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> int | Moment | None:
+    if value is None or value.isdigit():
+        return None if value is None else int(value)
+    found = moment(context, option, value)
+    return None if found is None else Moment(found)
+
+
+def _format(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """The name of a format of images, one of another package too."""
+    if value is not None and value not in FORMATS and value not in formats():
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(formats())}")
+    return value
+
+
+_PATH = click.Path(path_type=Path, readable=False)  # the error of opening it says more
+_SEVERAL = (
+    click.option("--image", "images", type=_PATH, multiple=True, metavar="IMAGE",
+                 help="Also process this image; may be given several times."),
+    click.option("--all-volumes", is_flag=True,
+                 help="Process each ext volume: a section each, or an output named after it."),
+)  # fmt: skip
+_CHOICES = (
+    click.option("--volume", type=click.IntRange(0), metavar="N",
+                 help="Number of the volume, as `volumes` lists it."),
+    click.option("--offset", type=click.IntRange(0), metavar="BYTES",
+                 help="Byte at which the file system starts; no partition table is read."),
+    click.option("--no-replay", "replay", is_flag=True, callback=_negated,
+                 help="Do not overlay the unreplayed journal."),
+    click.option("--superblock", type=click.IntRange(0), metavar="N",
+                 help="Read the superblock copy at this block."),
+    click.option("--journal", type=_PATH, metavar="PATH",
+                 help="Image of the external journal device."),
+)  # fmt: skip
+_AS_OF = (
+    click.option("--as-of", callback=_transaction_or_time, metavar="WHEN",
+                 help="Show the state after this transaction, or at this time (2026-03-01T18:00, 2h"
+                 " ago as 2h), as recorded in the journal."),
+)  # fmt: skip
+_LOST = (
+    click.option("--lost", "has_lost", is_flag=True,
+                 help="Read the file system that this one overwrote."),
+    click.option("--lost-number", type=click.IntRange(1), metavar="N",
+                 help="Select the Nth lost file system; 1 is the most complete one."),
+)  # fmt: skip
+_KEYS = (
+    click.option("--password-file", "password_files", type=_PATH, multiple=True, metavar="FILE",
+                 help="Read the passphrase for encrypted volumes from the first line of FILE."),
+    click.option("--key-file", "key_files", type=_PATH, multiple=True, metavar="FILE",
+                 help="Unlock encrypted volumes with the bytes of FILE."),
+    click.option("--format", "form", callback=_format, metavar="FORMAT",
+                 shell_complete=lambda *_: list(FORMATS),
+                 help=f"Read IMAGE in this format ({', '.join(FORMATS)}), whatever it begins"
+                 " like."),
+    click.option("--kdf-limit", type=click.FloatRange(0), metavar="SECONDS",
+                 default=_LIMITS.key_seconds, show_default=True,
+                 help="Time for deriving the keys of encrypted volumes."),
+    click.option("--kdf-memory", type=click.IntRange(0), metavar="MIB",
+                 default=_LIMITS.key_memory >> 20, show_default=True,
+                 help="Memory for deriving a key."),
+    click.option("--unpack-limit", callback=byte_count, metavar="SIZE",
+                 help="Space for a decompressed image (20G); by default half of what is free."),
+)  # fmt: skip
+_JSON = (click.option("--json", is_flag=True, help="Write JSON lines to standard output."),)
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress.")
+output_option = click.option("-o", "--output", "out", required=True, metavar="OUT", type=_PATH,
+                             help="Write into this new or empty folder.")  # fmt: skip
+
+
+def packed(kind: type, name: str, options: Sequence[Decorator]) -> Decorator:
+    """A decorator that gives a command options, packed into one argument.
+
+    Args:
+        kind: a dataclass; the options have the names of its fields.
+        name: of the argument.
+        options: in the order of the help.
+    """
+    names = [each.name for each in fields(kind)]
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def command(*arguments: object, **values: object) -> object:
+            given = {each: values.pop(each) for each in names if each in values}
+            return function(*arguments, **{name: kind(**given)}, **values)
+
+        wrapped: Command = command
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return decorate
+
+
+def shared(
+    choices: bool = True,
+    json: bool = True,
+    as_of: bool = False,
+    lost: bool = False,
+    several: bool = False,
+    more: bool = False,
+) -> Decorator:
+    """Give a command the shared options, packed into its argument `options`.
+
+    Args:
+        choices: offer the options that select a file system in the image.
+        json: offer `--json`.
+        as_of: offer `--as-of`.
+        lost: offer `--lost`.
+        several: offer `--image` and `--all-volumes` (`several.for_each_volume`).
+        more: offer further arguments IMAGE.
+    """
+    offered = (
+        (_SEVERAL, several),
+        (_CHOICES, choices),
+        (_AS_OF, as_of),
+        (_LOST, lost),
+        (_KEYS, True),
+        (_JSON, json),
+    )
+    options = [option for group, is_offered in offered if is_offered for option in group]
+    images = [click.argument("image", type=_PATH)]
+    if more:
+        images.append(click.argument("more", nargs=-1, type=_PATH, metavar="[IMAGE]..."))
+    return packed(CommonOptions, "options", [*images, *options, _QUIET])
