@@ -12,9 +12,9 @@ from ext4kit.arrays.types import Bools, Int64s, Rows, UInt8s
 from ext4kit.carving.area import CarvingArea
 from ext4kit.carving.block_features import BlockFeatures
 from ext4kit.carving.result import EndEvidence
-from ext4kit.filetypes.signatures import CHARACTER_BYTES, SIGNATURE_NAMES
+from ext4kit.filetypes.formats import FORMATS
 
-_CHARACTER_BYTES = np.array([CHARACTER_BYTES.get(name, 1) for name in SIGNATURE_NAMES])
+_CHARACTER_BYTES = np.array([1, *(one.character_bytes for one in FORMATS)])
 MAX_CHANCE_ZEROS = 8  # fewer zeros at the end of a full block of binary data may occur by chance
 
 

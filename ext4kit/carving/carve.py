@@ -23,7 +23,7 @@ from ext4kit.carving.result import CarvedFiles, EndEvidence
 from ext4kit.carving.scattered import join_scattered
 from ext4kit.carving.texts import TextSeams
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filetypes.lengths import Budget
+from ext4kit.filetypes.formats import Budget
 
 _EVENTS_AT_ONCE = 1 << 21  # of a slice; bounds the memory
 

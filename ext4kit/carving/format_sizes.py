@@ -15,10 +15,9 @@ from ext4kit.carving.result import HAS_LENGTH, EndEvidence
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filetypes.lengths import CHECKS, LENGTHS, Budget, ContentReader, Stated
+from ext4kit.filetypes.formats import CHECKS, FORMATS, LENGTHS, Budget, ContentReader, Stated
 from ext4kit.filetypes.signatures import (
     LONG_SIGNATURES,
-    MAGIC_AT,
     SIGNATURE_NAMES,
     WEAK_SIGNATURES,
     match_signatures,
@@ -30,9 +29,9 @@ READ_AT_LEAST = 1 << 28
 _AT_ONCE = 2048  # files whose first blocks are read together
 _MOST_STARTS_INSIDE = 64
 _REACH_AT_LEAST = 16 << 20
-_MAGIC_AT = np.array([MAGIC_AT.get(name, 0) for name in SIGNATURE_NAMES])
-_OF_MEMBERS = np.isin(SIGNATURE_NAMES, ["tar", "cpio"])
-_REPEATED = np.isin(SIGNATURE_NAMES, ["ogg", "mpeg-ps", "mpeg-ts"])  # at the start of many blocks
+_MAGIC_AT = np.array([0, *(one.magic_at for one in FORMATS)])
+_OF_MEMBERS = np.array([False, *(one.has_members for one in FORMATS)])
+_REPEATED = np.array([False, *(one.repeats for one in FORMATS)])
 _PART = 2048  # blocks; the kernel lets a larger file begin at a multiple of it
 _LONG = np.array([name in LONG_SIGNATURES for name in SIGNATURE_NAMES]) & ~_REPEATED
 _SHORT = np.array([name in WEAK_SIGNATURES for name in SIGNATURE_NAMES])

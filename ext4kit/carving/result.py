@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Rows, UInt8s
-from ext4kit.filetypes.lengths import LENGTHS
+from ext4kit.filetypes.formats import LENGTHS
 from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 
 HAS_LENGTH = np.array([name in LENGTHS for name in SIGNATURE_NAMES])

@@ -22,7 +22,7 @@ from ext4kit.carving.direct_blocks import AssembledFile
 from ext4kit.carving.format_sizes import READ_AT_LEAST, FormatSizer
 from ext4kit.carving.indirect_bodies import PositionRuns
 from ext4kit.carving.result import EndEvidence
-from ext4kit.filetypes.lengths import Budget
+from ext4kit.filetypes.formats import Budget
 
 _MOST_STOPS, _MOST_PARTS = 3, 2  # places where a piece may end
 _NEAREST = 24  # places where the next one may begin

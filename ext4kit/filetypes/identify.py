@@ -13,88 +13,14 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ext4kit.filetypes.formats import BY_NAME
+from ext4kit.filetypes.formats.declaration import FileFormat
 from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 
 HEAD_BYTES = 64 << 10  # bytes of a file's start that identification can use
 _TRUSTED = 0.4  # minimum confidence of puremagic: four matching bytes
 _UNKNOWN = (".bin", "application/octet-stream")
 
-_ELF_TYPES = {  # `e_type`
-    1: (".o", "application/x-object"),
-    2: (".elf", "application/x-executable"),
-    3: (".so", "application/x-sharedlib"),
-    4: (".core", "application/x-coredump"),
-}
-_SHARED = 3
-_LOADER = b"\0/lib"  # a program names its loader near its start; a library does not
-
-_BY_SIGNATURE = {
-    "pe": (".exe", "application/vnd.microsoft.portable-executable"),
-    "ar": (".a", "application/x-archive"),
-    "bitcode": (".bc", "application/x-llvm-bitcode"),
-    "bitcode-wrapper": (".bc", "application/x-llvm-bitcode"),
-    "wasm": (".wasm", "application/wasm"),
-    "class": (".class", "application/java-vm"),
-    "pyc": (".pyc", "application/x-python-code"),
-    "dex": (".dex", "application/x-dex"),
-    "png": (".png", "image/png"),
-    "jpeg": (".jpg", "image/jpeg"),
-    "gif": (".gif", "image/gif"),
-    "bmp": (".bmp", "image/bmp"),
-    "ico": (".ico", "image/vnd.microsoft.icon"),
-    "tiff": (".tiff", "image/tiff"),
-    "pdf": (".pdf", "application/pdf"),
-    "jmod": (".jmod", "application/x-java-jmod"),
-    "gzip": (".gz", "application/gzip"),
-    "bzip2": (".bz2", "application/x-bzip2"),
-    "xz": (".xz", "application/x-xz"),
-    "zstd": (".zst", "application/zstd"),
-    "lz4": (".lz4", "application/x-lz4"),
-    "7z": (".7z", "application/x-7z-compressed"),
-    "cab": (".cab", "application/vnd.ms-cab-compressed"),
-    "cpio": (".cpio", "application/x-cpio"),
-    "rpm": (".rpm", "application/x-rpm"),
-    "tar": (".tar", "application/x-tar"),
-    "squashfs": (".squashfs", "application/vnd.squashfs"),
-    "sqlite": (".sqlite", "application/vnd.sqlite3"),
-    "mo": (".mo", "application/x-gettext-translation"),
-    "tzif": (".tzif", "application/tzif"),
-    "terminfo": (".terminfo", "application/x-terminfo"),
-    "git-index": (".idx", "application/x-git-index"),
-    "git-pack": (".pack", "application/x-git-pack"),
-    "gdbm": (".gdbm", "application/x-gdbm"),
-    "berkeley": (".db", "application/x-berkeley-db"),
-    "typelib": (".typelib", "application/x-typelib"),
-    "der": (".der", "application/x-x509-ca-cert"),
-    "journald": (".journal", "application/x-systemd-journal"),
-    "icc": (".icc", "application/vnd.iccprofile"),
-    "device-tree": (".dtb", "application/x-dtb"),
-    "font-collection": (".ttc", "font/collection"),
-    "woff": (".woff", "font/woff"),
-    "woff2": (".woff2", "font/woff2"),
-    "ogg": (".ogg", "application/ogg"),
-    "mp3": (".mp3", "audio/mpeg"),
-    "matroska": (".mkv", "video/x-matroska"),
-    "flac": (".flac", "audio/flac"),
-    "pcap": (".pcap", "application/vnd.tcpdump.pcap"),
-    "pcapng": (".pcapng", "application/x-pcapng"),
-    "luks": (".luks", "application/x-luks"),
-    "qcow2": (".qcow2", "application/x-qemu-disk"),
-    "vmdk": (".vmdk", "application/x-vmdk"),
-    "vdi": (".vdi", "application/x-virtualbox-vdi"),
-    "iso": (".iso", "application/vnd.efi.iso"),
-    "mpeg-ts": (".ts", "video/mp2t"),
-    "mpeg-ps": (".mpg", "video/mpeg"),
-    "flv": (".flv", "video/x-flv"),
-    "asf": (".wmv", "video/x-ms-asf"),
-    "psd": (".psd", "image/vnd.adobe.photoshop"),
-    "html": (".html", "text/html"),
-    "xml": (".xml", "application/xml"),
-    "postscript": (".ps", "application/postscript"),
-    "rtf": (".rtf", "application/rtf"),
-    "pem": (".pem", "application/x-pem-file"),
-}
-_TEXT_FORMATS = frozenset({"ar", "html", "pdf", "pem", "postscript", "rtf", "xml"})
 _INTERPRETERS = (
     (b"python", ".py", "text/x-python"),
     (b"perl", ".pl", "text/x-perl"),
@@ -104,13 +30,6 @@ _INTERPRETERS = (
     (b"awk", ".awk", "text/x-awk"),
     (b"sh", ".sh", "text/x-shellscript"),
 )
-_ZIP_MEMBERS = (  # member names that identify an archive
-    (b"META-INF/", ".jar", "application/java-archive"),
-    (b"word/", ".docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
-    (b"xl/", ".xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
-    (b"ppt/", ".pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
-)
-_ZIP_MIME = re.compile(rb"PK\x03\x04.{22}\x08\0..mimetype([a-z]+/[\w.+-]+?)PK", re.DOTALL)
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -145,14 +64,14 @@ def identify(head: bytes, number: int = 0) -> Kind:
         head: its start, up to `HEAD_BYTES`; not empty.
         number: index of its signature in `SIGNATURE_NAMES`, 0 for none.
     """
-    name = SIGNATURE_NAMES[number]
-    if name in _BY_CONTENT:
-        return Kind(*_BY_CONTENT[name](head))
+    known = BY_NAME.get(SIGNATURE_NAMES[number])
+    if known is not None and callable(known.kind):
+        return Kind(*known.kind(head))
     encoding = text_encoding(head)
     if encoding:
-        return _text_type(head, name, encoding)
-    if name in _BY_SIGNATURE:
-        return Kind(*_BY_SIGNATURE[name])
+        return _text_type(head, known, encoding)
+    if known is not None and isinstance(known.kind, tuple):
+        return Kind(*known.kind)
     return Kind(*(_by_puremagic(head) or _UNKNOWN))
 
 
@@ -181,13 +100,14 @@ def _utf16_without_bom(head: bytes) -> str:
     return ""
 
 
-def _text_type(head: bytes, name: str, encoding: str) -> Kind:
+def _text_type(head: bytes, known: FileFormat | None, encoding: str) -> Kind:
+    name = known.name if known else ""
     if name == "script":
         return Kind(*_script(head.split(b"\n", 1)[0]), encoding)
     if head.startswith(b"<svg") or (name == "xml" and b"<svg" in head[:4096]):
         return Kind(".svg", "image/svg+xml", encoding)
-    if name in _TEXT_FORMATS:
-        return Kind(*_BY_SIGNATURE[name], encoding)
+    if known is not None and known.is_text and isinstance(known.kind, tuple):
+        return Kind(*known.kind, encoding)
     if _is_json(head):
         return Kind(".json", "application/json", encoding)
     return Kind(".txt", "text/plain", encoding)
@@ -225,47 +145,3 @@ def _by_puremagic(head: bytes) -> tuple[str, str] | None:
     best = min(trusted, key=lambda one: (-one.confidence, -len(one.byte_match), one.extension))
     mime = best.mime_type or mimetypes.guess_type(f"x{best.extension}")[0]
     return best.extension, mime or _UNKNOWN[1]
-
-
-def _elf(head: bytes) -> tuple[str, str]:
-    kind = int.from_bytes(head[16:18], "little" if head[5:6] == b"\1" else "big")
-    if kind == _SHARED and _LOADER in head[:4096]:
-        return ".elf", "application/x-pie-executable"
-    return _ELF_TYPES.get(kind, _ELF_TYPES[2])
-
-
-def _zip(head: bytes) -> tuple[str, str]:
-    if mime_member := _ZIP_MIME.match(head):
-        mime = mime_member[1].decode("ascii", "replace")
-        return mimetypes.guess_extension(mime) or ".zip", mime
-    for member, extension, mime in _ZIP_MEMBERS:
-        if member in head:
-            return extension, mime
-    return ".zip", "application/zip"
-
-
-def _font(head: bytes) -> tuple[str, str]:
-    return (".otf", "font/otf") if head.startswith(b"OTTO") else (".ttf", "font/ttf")
-
-
-def _riff(head: bytes) -> tuple[str, str]:
-    forms = {
-        b"WAVE": (".wav", "audio/vnd.wave"),
-        b"WEBP": (".webp", "image/webp"),
-        b"AVI ": (".avi", "video/vnd.avi"),
-    }
-    return forms.get(head[8:12], (".riff", "application/x-riff"))
-
-
-def _iso_media(head: bytes) -> tuple[str, str]:
-    brand = head[8:12] if head[4:8] == b"ftyp" else b"qt  "
-    if brand == b"qt  ":
-        return ".mov", "video/quicktime"
-    if brand in (b"heic", b"heix", b"mif1"):
-        return ".heic", "image/heic"
-    if brand == b"avif":
-        return ".avif", "image/avif"
-    return (".m4a", "audio/mp4") if brand[:3] == b"M4A" else (".mp4", "video/mp4")
-
-
-_BY_CONTENT = {"elf": _elf, "zip": _zip, "font": _font, "riff": _riff, "mp4": _iso_media}

@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 
 from ext4kit.arrays.types import Float64s, Int64s
+from ext4kit.filetypes.formats import FORMATS
 from ext4kit.filetypes.identify import text_encoding
 from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 
@@ -154,49 +155,15 @@ def _is_delimited_table(lines: list[bytes]) -> bool:
 
 
 _EXPECTED_OF = {
-    "jpg jpeg jpe": "jpeg",
-    "png": "png",
-    "gif": "gif",
-    "bmp": "bmp",
-    "ico": "ico",
-    "tif tiff dng nef": "tiff",
-    "pdf": "pdf",
-    "doc xls ppt msi": "ole",
     "zip whl egg apk xpi": "zip jar office",
     "jar war": "jar zip",
     "docx xlsx pptx odt ods odp epub": "office zip",
-    "gz tgz svgz": "gzip",
-    "bz2": "bzip2",
-    "xz": "xz",
-    "zst": "zstd",
-    "7z": "7z",
-    "cab": "cab",
-    "rpm": "rpm",
-    "tar": "tar",
-    "a deb": "ar",
     "so": "elf program",
     "o ko": "object",
-    "exe dll": "pe",
-    "class": "class",
-    "pyc pyo": "pyc",
     "sqlite sqlite3 db": "sqlite berkeley binary",
-    "mo gmo": "mo",
-    "ttf otf": "font",
-    "woff": "woff",
-    "woff2": "woff2",
-    "mp4 m4a m4v mov heic": "mp4",
-    "wav avi webp": "riff",
-    "mp3": "mp3",
-    "ogg oga ogv opus": "ogg",
-    "mkv webm": "matroska",
-    "flac": "flac",
-    "pcap": "pcap",
     "html htm xhtml": "html markup prose",
     "svg": "svg",
     "xml xsl xslt ui": "markup html",
-    "ps eps": "postscript",
-    "rtf": "rtf",
-    "pem crt": "pem",
     "json ipynb": "json",
     "csv tsv": "csv",
     "ini conf cfg properties desktop service toml makefile": "ini prose shell",
@@ -221,9 +188,12 @@ _OF_PLAIN_NAMES = {
     "perl": 0.07,
     "binary": 0.06,
 }
-_EXPECTED = {name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()}
+_EXPECTED = {name: [one.name] for one in FORMATS for name in one.names.split()} | {
+    name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()
+}
 _SAID_BY_NAMES = [CLASS_INDEX[kind] for kind in ("gzip", "bzip2", "xz", "zstd")]  # by extensions
 _WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second and third expected class
+_UNSEEN, _UNSEEN_TOGETHER = 0.5, 46.5  # contents added to those of a class, and of all
 _LONGEST = 8  # letters of a file name extension
 _WHOLE_NAMES = frozenset(
     ["makefile", "readme", "license", "copying", "changelog", "authors", "news", "copyright"]
@@ -249,9 +219,8 @@ def likelihood_ratios(endings: list[str], contents: Int64s) -> Float64s:
             row n + 1.
         contents: int64, class of each content; they give the prior shares.
     """
-    usual = (np.bincount(contents, minlength=len(CONTENT_CLASSES)) + 0.5) / (
-        len(contents) + 0.5 * len(CONTENT_CLASSES)
-    )
+    seen = np.bincount(contents, minlength=len(CONTENT_CLASSES))
+    usual = (seen + _UNSEEN) / (len(contents) + _UNSEEN_TOGETHER)
     table = np.ones((len(endings) + 1, len(CONTENT_CLASSES)))
     for row, one in enumerate(endings, ANY_NAME + 1):
         if one == _PLAIN_NAME:

@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy
 
 from ext4kit.errors import AccessError
-from ext4kit.filetypes.lengths import LENGTHS, Budget, ContentReader, Stated
+from ext4kit.filetypes.formats import LENGTHS, Budget, ContentReader, Stated
 
 BLOCK = 4096
 ENOUGH = 1 << 32

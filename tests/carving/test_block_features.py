@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ext4kit.carving import BlockFeatures, feature_scanner
+from ext4kit.filetypes.formats import FORMATS
 from ext4kit.filetypes.signatures import (
-    OFFSET_SIGNATURES,
     SIGNATURE_NAMES,
     SIGNATURES,
     match_signatures,
@@ -50,10 +50,10 @@ def test_runs_leave_out_blocks_of_zeros() -> None:
 
 
 def test_each_signature_is_known_by_its_kind() -> None:
-    for one in SIGNATURES:
-        kind = SIGNATURE_NAMES[match_signatures(blocks_of(one.magic + b"\x55" * 100))[0]]
-        assert kind == one.kind, one
-    for name, parts in OFFSET_SIGNATURES:
+    for start, name in SIGNATURES:
+        kind = SIGNATURE_NAMES[match_signatures(blocks_of(start.magic + b"\x55" * 100))[0]]
+        assert kind == name, start
+    for name, parts in [(one.name, parts) for one in FORMATS for parts in one.inside]:
         made = bytearray(b"\x55" * 1000)
         for at, magic in parts:
             made[at : at + len(magic)] = magic
@@ -80,7 +80,7 @@ def _random_block(chance: random.Random, size: int) -> bytes:
     if kind == "zeros":
         return b""
     if kind == "magic":
-        return chance.choice(SIGNATURES).magic.ljust(size, b"\x55")
+        return chance.choice(SIGNATURES)[0].magic.ljust(size, b"\x55")
     length = chance.randrange(1, size) if kind == "tail" else size
     if kind == "text":
         return (b"a line of the log\n" * size)[:size]

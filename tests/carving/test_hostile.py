@@ -11,13 +11,13 @@ import zlib
 import pytest
 
 from ext4kit.carving import CarvedFiles, EndEvidence
-from ext4kit.filetypes.lengths import LENGTHS, Budget
+from ext4kit.filetypes.formats import LENGTHS, Budget
 from ext4kit.filetypes.signatures import SIGNATURES
 from tests.carving.held import BLOCK, Held, length, window_of
 from tests.carving.test_carve import TEXT, carved_from, laid_out
 
 SECONDS = 5.0
-MAGICS = sorted({(one.kind, one.magic) for one in SIGNATURES if one.kind in LENGTHS})
+MAGICS = sorted({(name, start.magic) for start, name in SIGNATURES if name in LENGTHS})
 FILLINGS = [b"\0", b"\xff", b"\x01", b"\x00\x00\x00\x08free", b"\x01\x00", b"\x00\x01", b"\x7f"]
 HOSTILE_SIZE = 3 * BLOCK - 9
 BEHIND = TEXT * 300

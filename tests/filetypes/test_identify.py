@@ -17,8 +17,9 @@ import numpy as np
 import puremagic
 import pytest
 
-from ext4kit.filetypes.identify import _BY_SIGNATURE, HEAD_BYTES, Kind, identify, text_encoding
-from ext4kit.filetypes.signatures import SIGNATURE_INDEX, SIGNATURE_NAMES, match_signatures
+from ext4kit.filetypes.formats import FORMATS
+from ext4kit.filetypes.identify import HEAD_BYTES, Kind, identify, text_encoding
+from ext4kit.filetypes.signatures import SIGNATURE_INDEX, match_signatures
 from tests.carving.held import found_on_this_machine
 
 SAMPLE = "Grüße, Welt: naïve café, 1 € für 2 Äpfel.\n" * 20
@@ -107,7 +108,7 @@ def test_every_signature_has_a_name_for_its_files() -> None:
     """Those without a fixed one: what it is depends on more than the signature."""
     looked_into = {"elf", "ole", "zip", "hwdb", "font", "mp4", "riff", "aiff", "script"}
     looked_into |= {"utf-16", "utf-32"}
-    assert set(SIGNATURE_NAMES) - {""} - set(_BY_SIGNATURE) == looked_into
+    assert {one.name for one in FORMATS if not isinstance(one.kind, tuple)} == looked_into
 
 
 def test_the_library_is_not_imported_before_it_is_needed() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ext4kit.filetypes.lengths import CHECKS, LENGTHS, Budget
+from ext4kit.filetypes.formats import CHECKS, LENGTHS, Budget
 from tests.carving.held import ENOUGH, Held, window_of
 
 NOISE = random.Random(23).randbytes(300_000)

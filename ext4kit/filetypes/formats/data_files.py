@@ -6,8 +6,10 @@ import zlib
 
 import numpy as np
 
-from ext4kit.filetypes.lengths.compressed import stream_end
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.formats.compressed import stream_end
+from ext4kit.filetypes.formats.declaration import FileFormat
+from ext4kit.filetypes.formats.length_fields import LengthField
+from ext4kit.filetypes.formats.reader import ContentReader, Stated
 
 _MOST_ENTRIES = 1 << 22
 _MOST_OBJECTS = 1 << 22
@@ -203,3 +205,71 @@ def packet_blocks(window: ContentReader) -> Stated | None:
             break
         at += length
     return Stated(at) if at else None
+
+
+FORMATS = (
+    FileFormat(
+        "sqlite", starts=(b"SQLite f",), length=sqlite, kind=(".sqlite", "application/vnd.sqlite3")
+    ),
+    FileFormat(
+        "mo",
+        starts=(b"\xde\x12\x04\x95", b"\x95\x04\x12\xde"),
+        length=message_catalogue,
+        kind=(".mo", "application/x-gettext-translation"),
+        names="mo gmo",
+    ),
+    FileFormat("tzif", starts=(b"TZif",), length=time_zone, kind=(".tzif", "application/tzif")),
+    FileFormat(
+        "terminfo",
+        starts=(b"\x1a\x01", b"\x1e\x02"),
+        length=terminal,
+        kind=(".terminfo", "application/x-terminfo"),
+    ),
+    FileFormat(
+        "git-index",
+        starts=(b"\xfftOc\x00\x00\x00\x02",),
+        length=git_index,
+        kind=(".idx", "application/x-git-index"),
+    ),
+    FileFormat(
+        "git-pack",
+        starts=(b"PACK\x00\x00\x00",),
+        length=git_pack,
+        kind=(".pack", "application/x-git-pack"),
+    ),
+    FileFormat(
+        "gdbm",
+        starts=(b"\xcf\x9aW\x13",),
+        length=LengthField(32, 8, "<"),
+        kind=(".gdbm", "application/x-gdbm"),
+    ),
+    FileFormat(
+        "der", starts=(b"0\x82", b"0\x83"), length=der, kind=(".der", "application/x-x509-ca-cert")
+    ),
+    FileFormat(
+        "journald",
+        starts=(b"LPKSHHRH",),
+        length=journald,
+        kind=(".journal", "application/x-systemd-journal"),
+    ),
+    FileFormat("hwdb", starts=(b"KSLPHHRH",), length=LengthField(16, 8, "<")),
+    FileFormat(
+        "pcap",
+        starts=(b"\xd4\xc3\xb2\xa1", b"M<\xb2\xa1"),
+        length=packets,
+        kind=(".pcap", "application/vnd.tcpdump.pcap"),
+        names="pcap",
+    ),
+    FileFormat(
+        "pcapng",
+        starts=(b"\n\r\r\n",),
+        length=packet_blocks,
+        kind=(".pcapng", "application/x-pcapng"),
+    ),
+    FileFormat(
+        "berkeley",
+        inside=(((12, b"b1\x05\x00"),), ((12, b"a\x15\x06\x00"),)),
+        length=berkeley,
+        kind=(".db", "application/x-berkeley-db"),
+    ),
+)

@@ -7,7 +7,8 @@ import re
 import numpy as np
 
 from ext4kit.arrays.types import Bools
-from ext4kit.filetypes.lengths.reader import CHUNK, ContentReader, Stated
+from ext4kit.filetypes.formats.declaration import FileFormat
+from ext4kit.filetypes.formats.reader import CHUNK, ContentReader, Stated
 from ext4kit.parsers.checksums import crc_by_table
 
 _TS_PACKET, _M2TS_PACKET = 188, 192
@@ -173,3 +174,31 @@ def _flac_frame_end(window: ContentReader, start: int, longest: int) -> int | No
             return start + at + 2
         crc = crc_of(data[at : at + 1], crc)
     return None
+
+
+FORMATS = (
+    FileFormat(
+        "flac", starts=(b"fLaC\x00",), length=flac, kind=(".flac", "audio/flac"), names="flac"
+    ),
+    FileFormat(
+        "mpeg-ps",
+        starts=(b"\x00\x00\x01\xba",),
+        length=program_stream,
+        kind=(".mpg", "video/mpeg"),
+        repeats=True,
+    ),
+    FileFormat("flv", starts=(b"FLV\x01",), length=flash_video, kind=(".flv", "video/x-flv")),
+    FileFormat(
+        "asf", starts=(b"0&\xb2u\x8ef\xcf\x11",), length=asf, kind=(".wmv", "video/x-ms-asf")
+    ),
+    FileFormat(
+        "mpeg-ts",
+        inside=(
+            ((0, b"G"), (188, b"G"), (376, b"G"), (564, b"G")),
+            ((4, b"G"), (196, b"G"), (388, b"G"), (580, b"G")),
+        ),
+        length=transport_stream,
+        kind=(".ts", "video/mp2t"),
+        repeats=True,
+    ),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.formats.reader import ContentReader, Stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,3 @@ class LengthField:
         """The length in the field."""
         size = window.number(self.at, self.width, self.order)
         return Stated(-(-(size + self.plus) // self.align) * self.align) if size > 0 else None
-
-
-SIZED = {
-    "woff": LengthField(8, 4, ">"),
-    "woff2": LengthField(8, 4, ">"),
-    "gdbm": LengthField(32, 8, "<"),
-    "typelib": LengthField(40, 4, "<"),
-    "icc": LengthField(0, 4, ">"),
-    "dex": LengthField(32, 4, "<"),
-    "cab": LengthField(8, 4, "<"),
-    "hwdb": LengthField(16, 8, "<"),
-    "device-tree": LengthField(4, 4, ">"),
-    "squashfs": LengthField(40, 8, "<", align=4096),
-}

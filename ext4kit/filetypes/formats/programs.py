@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from ext4kit.errors import CorruptError
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.formats.declaration import FileFormat
+from ext4kit.filetypes.formats.length_fields import LengthField
+from ext4kit.filetypes.formats.reader import ContentReader, Stated
 from ext4kit.parsers.formats.elf import SHT_NOBITS, ElfHeader
 
 _AR_HEADER = 60
 _MOST_SECTIONS = 1 << 20
+
+
+_ELF_TYPES = {  # `e_type`
+    1: (".o", "application/x-object"),
+    2: (".elf", "application/x-executable"),
+    3: (".so", "application/x-sharedlib"),
+    4: (".core", "application/x-coredump"),
+}
+_SHARED = 3
+_LOADER = b"\0/lib"  # a program names its loader near its start; a library does not
 
 
 def elf(window: ContentReader) -> Stated | None:
@@ -125,3 +137,60 @@ def _leb(raw: bytes) -> tuple[int, int]:
         if byte < 128:
             return value, position + 1
     return 0, 0
+
+
+def _elf_kind(head: bytes) -> tuple[str, str]:
+    kind = int.from_bytes(head[16:18], "little" if head[5:6] == b"\1" else "big")
+    if kind == _SHARED and _LOADER in head[:4096]:
+        return ".elf", "application/x-pie-executable"
+    return _ELF_TYPES.get(kind, _ELF_TYPES[2])
+
+
+FORMATS = (
+    FileFormat("elf", starts=(b"\x7fELF",), length=elf, kind=_elf_kind),
+    FileFormat(
+        "pe",
+        starts=(b"MZ",),
+        length=pe,
+        kind=(".exe", "application/vnd.microsoft.portable-executable"),
+        names="exe dll",
+    ),
+    FileFormat(
+        "ar",
+        starts=(b"!<arch>\n",),
+        length=ar,
+        kind=(".a", "application/x-archive"),
+        is_text=True,
+        names="a deb",
+    ),
+    FileFormat(
+        "bitcode",
+        starts=(b"BC\xc0\xde",),
+        length=bitcode,
+        kind=(".bc", "application/x-llvm-bitcode"),
+    ),
+    FileFormat(
+        "bitcode-wrapper",
+        starts=(b"\xde\xc0\x17\x0b",),
+        length=bitcode_wrapper,
+        kind=(".bc", "application/x-llvm-bitcode"),
+    ),
+    FileFormat(
+        "wasm",
+        starts=(b"\x00asm\x01\x00\x00\x00",),
+        length=wasm,
+        kind=(".wasm", "application/wasm"),
+    ),
+    FileFormat(
+        "typelib",
+        starts=(b"GOBJ\nMET",),
+        length=LengthField(40, 4, "<"),
+        kind=(".typelib", "application/x-typelib"),
+    ),
+    FileFormat(
+        "device-tree",
+        starts=(b"\xd0\r\xfe\xed",),
+        length=LengthField(4, 4, ">"),
+        kind=(".dtb", "application/x-dtb"),
+    ),
+)

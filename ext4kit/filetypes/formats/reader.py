@@ -12,6 +12,7 @@ Place = Callable[[int, int], list[tuple[int, int]]]
 
 CHUNK = 256 << 10
 _EACH = 256  # bytes: minimum cost of a read
+CHEAPER = 2  # as a power of two: decompression of so many bytes costs as much as reading one
 
 
 class Budget:

@@ -6,7 +6,9 @@ import struct
 
 import numpy as np
 
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.formats.declaration import FileFormat
+from ext4kit.filetypes.formats.length_fields import LengthField
+from ext4kit.filetypes.formats.reader import ContentReader, Stated
 from ext4kit.units import SECTOR
 
 _MOST_ENTRIES = 1 << 20  # of one table
@@ -100,3 +102,31 @@ def iso(window: ContentReader) -> Stated | None:
         return None
     blocks, size = int.from_bytes(head[80:84], "little"), int.from_bytes(head[128:130], "little")
     return Stated(blocks * size) if blocks * size > _ISO_START else None
+
+
+FORMATS = (
+    FileFormat(
+        "squashfs",
+        starts=(b"hsqs",),
+        length=LengthField(40, 8, "<", align=4096),
+        kind=(".squashfs", "application/vnd.squashfs"),
+    ),
+    FileFormat("luks", starts=(b"LUKS\xba\xbe",), kind=(".luks", "application/x-luks")),
+    FileFormat(
+        "qcow2", starts=(b"QFI\xfb",), length=qcow2, kind=(".qcow2", "application/x-qemu-disk")
+    ),
+    FileFormat("vmdk", starts=(b"KDMV",), length=vmdk, kind=(".vmdk", "application/x-vmdk")),
+    FileFormat(
+        "vdi",
+        inside=(((64, b"\x7f\x10\xda\xbe"),),),
+        length=vdi,
+        kind=(".vdi", "application/x-virtualbox-vdi"),
+    ),
+    FileFormat(
+        "iso",
+        inside=(((0, b"\x01CD001\x01"),),),
+        magic_at=32768,
+        length=iso,
+        kind=(".iso", "application/vnd.efi.iso"),
+    ),
+)

@@ -6,7 +6,9 @@ import re
 
 import numpy as np
 
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.formats.declaration import FileFormat
+from ext4kit.filetypes.formats.length_fields import LengthField
+from ext4kit.filetypes.formats.reader import ContentReader, Stated
 
 _PDF_END = b"%%EOF"
 _MOST_TABLES = 4096
@@ -112,3 +114,49 @@ def font_collection(window: ContentReader) -> Stated | None:
         return None
     ends = [font(window, window.number(12 + 4 * one, 4, ">")) for one in range(count)]
     return Stated(max(end.size for end in ends if end)) if all(ends) else None
+
+
+def _font_kind(head: bytes) -> tuple[str, str]:
+    return (".otf", "font/otf") if head.startswith(b"OTTO") else (".ttf", "font/ttf")
+
+
+FORMATS = (
+    FileFormat(
+        "pdf",
+        starts=(b"%PDF-",),
+        length=pdf,
+        kind=(".pdf", "application/pdf"),
+        is_text=True,
+        names="pdf",
+    ),
+    FileFormat(
+        "ole", starts=(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",), length=ole, names="doc xls ppt msi"
+    ),
+    FileFormat(
+        "font",
+        starts=(b"\x00\x01\x00\x00\x00", b"OTTO\x00", b"true\x00"),
+        length=font,
+        kind=_font_kind,
+        names="ttf otf",
+    ),
+    FileFormat(
+        "font-collection",
+        starts=(b"ttcf\x00",),
+        length=font_collection,
+        kind=(".ttc", "font/collection"),
+    ),
+    FileFormat(
+        "woff",
+        starts=(b"wOFF",),
+        length=LengthField(8, 4, ">"),
+        kind=(".woff", "font/woff"),
+        names="woff",
+    ),
+    FileFormat(
+        "woff2",
+        starts=(b"wOF2",),
+        length=LengthField(8, 4, ">"),
+        kind=(".woff2", "font/woff2"),
+        names="woff2",
+    ),
+)

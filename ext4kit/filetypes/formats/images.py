@@ -8,7 +8,10 @@ import zlib
 
 import numpy as np
 
-from ext4kit.filetypes.lengths.reader import CHUNK, ContentReader, Stated
+from ext4kit.filetypes.formats.checks import proven_by_length
+from ext4kit.filetypes.formats.declaration import FileFormat
+from ext4kit.filetypes.formats.length_fields import LengthField
+from ext4kit.filetypes.formats.reader import CHUNK, ContentReader, Stated
 
 _MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
 _BETWEEN_SCANS = frozenset(
@@ -189,3 +192,47 @@ def _tiff_entry(window: ContentReader, at: int, order: str, wanted: dict[int, li
             for one in range(0, len(raw), each)
         ]
     return place + count * each
+
+
+FORMATS = (
+    FileFormat(
+        "png",
+        starts=(b"\x89PNG\r\n\x1a\n",),
+        length=png,
+        check=proven_by_length,
+        kind=(".png", "image/png"),
+        names="png",
+    ),
+    FileFormat(
+        "jpeg",
+        starts=(b"\xff\xd8\xff",),
+        length=jpeg,
+        kind=(".jpg", "image/jpeg"),
+        names="jpg jpeg jpe",
+    ),
+    FileFormat("gif", starts=(b"GIF8",), length=gif, kind=(".gif", "image/gif"), names="gif"),
+    FileFormat("bmp", starts=(b"BM",), length=bmp, kind=(".bmp", "image/bmp"), names="bmp"),
+    FileFormat(
+        "ico",
+        starts=(b"\x00\x00\x01\x00", b"\x00\x00\x02\x00"),
+        length=ico,
+        kind=(".ico", "image/vnd.microsoft.icon"),
+        names="ico",
+    ),
+    FileFormat(
+        "tiff",
+        starts=(b"II*\x00", b"MM\x00*"),
+        length=tiff,
+        kind=(".tiff", "image/tiff"),
+        names="tif tiff dng nef",
+    ),
+    FileFormat(
+        "psd", starts=(b"8BPS\x00",), length=photoshop, kind=(".psd", "image/vnd.adobe.photoshop")
+    ),
+    FileFormat(
+        "icc",
+        inside=(((36, b"acsp"),),),
+        length=LengthField(0, 4, ">"),
+        kind=(".icc", "application/vnd.iccprofile"),
+    ),
+)

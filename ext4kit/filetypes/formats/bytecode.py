@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.formats.declaration import FileFormat, Start
+from ext4kit.filetypes.formats.length_fields import LengthField
+from ext4kit.filetypes.formats.reader import ContentReader, Stated
 
 _HEADER = 16  # magic, flags, and time and size or a hash (PEP 552)
 _LARGEST = 16 << 20
@@ -95,3 +97,29 @@ def pyc(window: ContentReader) -> Stated | None:
     except struct.error:
         return None
     return None if end is None else Stated(_HEADER + end, proven=True)
+
+
+FORMATS = (
+    FileFormat(
+        "class",
+        starts=(b"\xca\xfe\xba\xbe\x00\x00\x00",),
+        kind=(".class", "application/java-vm"),
+        names="class",
+    ),
+    FileFormat(
+        "pyc",
+        starts=(
+            Start(b"\xa7\r\r\n\x00\x00\x00\x00", any_at=(0, 4)),
+            Start(b"+\x0e\r\n\x00\x00\x00\x00", any_at=(0, 4)),
+        ),
+        length=pyc,
+        kind=(".pyc", "application/x-python-code"),
+        names="pyc pyo",
+    ),
+    FileFormat(
+        "dex",
+        starts=(b"dex\n03",),
+        length=LengthField(32, 4, "<"),
+        kind=(".dex", "application/x-dex"),
+    ),
+)

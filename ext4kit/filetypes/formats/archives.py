@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import mimetypes
+import re
 from collections.abc import Callable
 
-from ext4kit.filetypes.lengths import compressed
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.formats import compressed
+from ext4kit.filetypes.formats.checks import unzips
+from ext4kit.filetypes.formats.declaration import FileFormat
+from ext4kit.filetypes.formats.length_fields import LengthField
+from ext4kit.filetypes.formats.reader import ContentReader, Stated
 
 _TAR_BLOCK = 512
 _TAR_RECORD = 20 * _TAR_BLOCK  # default record size to which tar pads
@@ -15,6 +20,15 @@ _ZIP64_TAIL = 56 + 20  # zip64 end of central directory and its locator
 _CPIO_ALIGN = 512
 _RPM_LEAD = 96
 _RPM_HEADER = b"\x8e\xad\xe8\x01"
+
+
+_ZIP_MEMBERS = (  # member names that identify an archive
+    (b"META-INF/", ".jar", "application/java-archive"),
+    (b"word/", ".docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    (b"xl/", ".xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    (b"ppt/", ".pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+)
+_ZIP_MIME = re.compile(rb"PK\x03\x04.{22}\x08\0..mimetype([a-z]+/[\w.+-]+?)PK", re.DOTALL)
 
 
 def zip_archive(window: ContentReader, prefix: int = 0) -> Stated | None:
@@ -150,3 +164,66 @@ def _rpm_header_end(window: ContentReader, at: int) -> int | None:
         return None
     entries, store = int.from_bytes(head[8:12], "big"), int.from_bytes(head[12:16], "big")
     return at + 16 + 16 * entries + store
+
+
+def _zip_kind(head: bytes) -> tuple[str, str]:
+    if mime_member := _ZIP_MIME.match(head):
+        mime = mime_member[1].decode("ascii", "replace")
+        return mimetypes.guess_extension(mime) or ".zip", mime
+    for member, extension, mime in _ZIP_MEMBERS:
+        if member in head:
+            return extension, mime
+    return ".zip", "application/zip"
+
+
+FORMATS = (
+    FileFormat(
+        "zip",
+        starts=(b"PK\x03\x04", b"PK\x05\x06"),
+        length=zip_archive,
+        check=unzips,
+        kind=_zip_kind,
+    ),
+    FileFormat(
+        "jmod",
+        starts=(b"JM\x01\x00PK\x03\x04",),
+        length=jmod,
+        kind=(".jmod", "application/x-java-jmod"),
+    ),
+    FileFormat(
+        "7z",
+        starts=(b"7z\xbc\xaf'\x1c",),
+        length=seven_zip,
+        kind=(".7z", "application/x-7z-compressed"),
+        names="7z",
+    ),
+    FileFormat(
+        "cab",
+        starts=(b"MSCF\x00\x00\x00\x00",),
+        length=LengthField(8, 4, "<"),
+        kind=(".cab", "application/vnd.ms-cab-compressed"),
+        names="cab",
+    ),
+    FileFormat(
+        "cpio",
+        starts=(b"07070",),
+        length=cpio,
+        kind=(".cpio", "application/x-cpio"),
+        has_members=True,
+    ),
+    FileFormat(
+        "rpm",
+        starts=(b"\xed\xab\xee\xdb",),
+        length=rpm,
+        kind=(".rpm", "application/x-rpm"),
+        names="rpm",
+    ),
+    FileFormat(
+        "tar",
+        inside=(((257, b"ustar"),),),
+        length=tar,
+        kind=(".tar", "application/x-tar"),
+        has_members=True,
+        names="tar",
+    ),
+)

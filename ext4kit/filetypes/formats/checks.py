@@ -9,8 +9,8 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
-from ext4kit.filetypes.lengths.compressed import CHEAPER
-from ext4kit.filetypes.lengths.reader import ContentReader
+from ext4kit.filetypes.formats.declaration import Check
+from ext4kit.filetypes.formats.reader import CHEAPER, ContentReader
 
 _PIECE, _READ = 1 << 20, 1 << 16  # bytes decompressed, and read, at a time
 _MOST_MEMORY = 256 << 20  # bytes of a dictionary of xz
@@ -53,7 +53,8 @@ def _directory_size(window: ContentReader, size: int) -> int:
     return int.from_bytes(tail[at + 12 : at + 16], "little")
 
 
-def _zip(window: ContentReader, size: int) -> bool | None:
+def unzips(window: ContentReader, size: int) -> bool | None:
+    """Whether all members of a zip archive have their CRC; None if it cannot be told."""
     try:
         if not 0 < _directory_size(window, size) <= _MOST_DIRECTORY:
             return None
@@ -96,12 +97,10 @@ def _decompressed(make: Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor
     return check
 
 
-Check = Callable[[ContentReader, int], bool | None]  # None: it cannot be told
+def proven_by_length(window: ContentReader, size: int) -> bool:
+    """The length was found by the checksums within the file, so they hold."""
+    return True
 
-CHECKS: dict[str, Check] = {
-    "gzip": lambda window, size: True,  # its length was found by decompressing it
-    "png": lambda window, size: True,  # and this one by its checksums
-    "zip": _zip,
-    "xz": _decompressed(lambda: lzma.LZMADecompressor(memlimit=_MOST_MEMORY)),
-    "bzip2": _decompressed(bz2.BZ2Decompressor),
-}
+
+decompresses_xz: Check = _decompressed(lambda: lzma.LZMADecompressor(memlimit=_MOST_MEMORY))
+decompresses_bzip2: Check = _decompressed(bz2.BZ2Decompressor)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ext4kit.filetypes.lengths.reader import ContentReader, Stated
+from ext4kit.filetypes.formats.declaration import FileFormat, Start
+from ext4kit.filetypes.formats.reader import ContentReader, Stated
 
 _BITRATES = {  # kbit/s by index, for (MPEG 1, layer 3), (MPEG 2, layer 3)
     True: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
@@ -126,3 +127,63 @@ def _ebml(raw: bytes) -> tuple[int, int]:
         return 0, 0
     size = int.from_bytes(raw[:width], "big") & (1 << 7 * width) - 1
     return (0, 0) if size == (1 << 7 * width) - 1 else (size, width)
+
+
+def _riff_kind(head: bytes) -> tuple[str, str]:
+    forms = {
+        b"WAVE": (".wav", "audio/vnd.wave"),
+        b"WEBP": (".webp", "image/webp"),
+        b"AVI ": (".avi", "video/vnd.avi"),
+    }
+    return forms.get(head[8:12], (".riff", "application/x-riff"))
+
+
+def _box_kind(head: bytes) -> tuple[str, str]:
+    brand = head[8:12] if head[4:8] == b"ftyp" else b"qt  "
+    if brand == b"qt  ":
+        return ".mov", "video/quicktime"
+    if brand in (b"heic", b"heix", b"mif1"):
+        return ".heic", "image/heic"
+    if brand == b"avif":
+        return ".avif", "image/avif"
+    return (".m4a", "audio/mp4") if brand[:3] == b"M4A" else (".mp4", "video/mp4")
+
+
+FORMATS = (
+    FileFormat(
+        "mp4",
+        starts=(
+            Start(b"\x00\x00\x00\x00ftyp", any_at=(0, 1, 2, 3)),
+            Start(b"\x00\x00\x00\x00moov", any_at=(0, 1, 2, 3)),
+            Start(b"\x00\x00\x00\x00mdat", any_at=(0, 1, 2, 3)),
+            Start(b"\x00\x00\x00\x00wide", any_at=(0, 1, 2, 3)),
+        ),
+        length=boxes,
+        kind=_box_kind,
+        names="mp4 m4a m4v mov heic",
+    ),
+    FileFormat("riff", starts=(b"RIFF",), length=riff, kind=_riff_kind, names="wav avi webp"),
+    FileFormat("aiff", starts=(b"FORM",), length=aiff),
+    FileFormat(
+        "ogg",
+        starts=(b"OggS\x00",),
+        length=ogg,
+        kind=(".ogg", "application/ogg"),
+        repeats=True,
+        names="ogg oga ogv opus",
+    ),
+    FileFormat(
+        "mp3",
+        starts=(b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xfa"),
+        length=mp3,
+        kind=(".mp3", "audio/mpeg"),
+        names="mp3",
+    ),
+    FileFormat(
+        "matroska",
+        starts=(b"\x1aE\xdf\xa3",),
+        length=matroska,
+        kind=(".mkv", "video/x-matroska"),
+        names="mkv webm",
+    ),
+)

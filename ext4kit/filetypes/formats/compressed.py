@@ -5,11 +5,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from ext4kit.filetypes.lengths.reader import CHUNK, ContentReader, Stated
+from ext4kit.filetypes.formats.checks import decompresses_bzip2, decompresses_xz, proven_by_length
+from ext4kit.filetypes.formats.declaration import FileFormat
+from ext4kit.filetypes.formats.reader import CHEAPER, CHUNK, ContentReader, Stated
 
 StreamEnd = Callable[[ContentReader, int], int | None]  # end of the stream at an offset
 _PIECE = 1 << 20  # decompressed bytes at a time
-CHEAPER = 2  # as a power of two: decompression of so many bytes costs as much as reading one
 _MOST_STREAMS = 1 << 16
 
 _GZIP, _GZIP_WBITS = b"\x1f\x8b\x08", 31
@@ -168,3 +169,35 @@ def _lz4_frame(window: ContentReader, at: int) -> int | None:
     while (size := window.number(at, 4)) > 0:
         at += 4 + (size & 0x7FFFFFFF) + (4 if flags & 16 else 0)
     return None if size < 0 else at + 4 + (4 if flags & 4 else 0)
+
+
+FORMATS = (
+    FileFormat(
+        "gzip",
+        starts=(b"\x1f\x8b\x08",),
+        length=gzip,
+        check=proven_by_length,
+        kind=(".gz", "application/gzip"),
+        names="gz tgz svgz",
+    ),
+    FileFormat(
+        "bzip2",
+        starts=(b"BZh",),
+        length=bzip2,
+        check=decompresses_bzip2,
+        kind=(".bz2", "application/x-bzip2"),
+        names="bz2",
+    ),
+    FileFormat(
+        "xz",
+        starts=(b"\xfd7zXZ\x00",),
+        length=xz,
+        check=decompresses_xz,
+        kind=(".xz", "application/x-xz"),
+        names="xz",
+    ),
+    FileFormat(
+        "zstd", starts=(b"(\xb5/\xfd",), length=zstd, kind=(".zst", "application/zstd"), names="zst"
+    ),
+    FileFormat("lz4", starts=(b'\x04"M\x18',), length=lz4, kind=(".lz4", "application/x-lz4")),
+)

@@ -1,0 +1,32 @@
+"""Formats of files that are carved: one declaration each, in the modules of this package.
+
+A module with a tuple `FORMATS` is found by being here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from ext4kit.filetypes.formats.declaration import FileFormat
+from ext4kit.filetypes.formats.reader import Budget, ContentReader, Stated
+
+FORMATS: tuple[FileFormat, ...] = tuple(
+    one
+    for name in sorted(module.name for module in iter_modules(__path__))
+    for one in getattr(import_module(f"{__name__}.{name}"), "FORMATS", ())
+)
+BY_NAME = {one.name: one for one in FORMATS}
+LENGTHS = {one.name: one.length for one in FORMATS if one.length is not None}
+CHECKS = {one.name: one.check for one in FORMATS if one.check is not None}
+
+__all__ = [
+    "BY_NAME",
+    "CHECKS",
+    "FORMATS",
+    "LENGTHS",
+    "Budget",
+    "ContentReader",
+    "FileFormat",
+    "Stated",
+]
