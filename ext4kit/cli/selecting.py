@@ -38,7 +38,7 @@ def _expressions(
     try:
         return tuple(re.compile(os.fsencode(value)) for value in values)
     except re.error as error:
-        text = f"{error.pattern!r} is no regular expression: {error}"
+        text = f"{error.pattern!r} is not a valid regular expression: {error}"
         raise click.BadParameter(text, context, option) from error
 
 

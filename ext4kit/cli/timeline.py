@@ -97,6 +97,7 @@ def _kinds(kinds: tuple[str, ...], no_hints: bool, all_hints: bool) -> tuple[Eve
         RequestError: hints are both omitted and requested.
     """
     if no_hints and (all_hints or EventKind.HINT in kinds):
-        raise RequestError("give either --no-hints or what lists hints")
+        other = "--all-hints" if all_hints else "--kind hint"
+        raise RequestError(f"--no-hints cannot be combined with {other}")
     wanted = tuple(map(EventKind, kinds)) or tuple(EventKind)
     return tuple(kind for kind in wanted if not (no_hints and kind is EventKind.HINT))

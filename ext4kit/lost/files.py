@@ -52,7 +52,7 @@ class _FileBatch:
     Attributes:
         table: their inodes.
         runs: their blocks up to their size, of rows of the table.
-        kept_runs: those of them that nobody took.
+        kept_runs: the runs not overwritten.
         overwritten: (row of `runs`, first block, count) of the rest.
         reasons: per file, the reasons against intact.
     """

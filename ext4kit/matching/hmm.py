@@ -118,14 +118,14 @@ class MatchingInput:
     """Contents and files that are matched to each other.
 
     Attributes:
-        lying: contents in disk order, at least one.
+        observed: contents in disk order, at least one.
         files: files in creation order, at least one.
         mentions: likelihood ratios from names in the contents.
         fits: float (rows, columns), likelihood ratio of a content class given a name class,
             relative to any name.
     """
 
-    lying: Observations
+    observed: Observations
     files: FileStates
     mentions: Mentions
     fits: Float64s
@@ -133,7 +133,7 @@ class MatchingInput:
     @property
     def size(self) -> tuple[int, int]:
         """(contents, files)."""
-        return len(self.lying), len(self.files)
+        return len(self.observed), len(self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,11 +299,11 @@ class _Batch:
         self._evidence = np.zeros((contents, parts, files), np.float32)
         for part, one in enumerate(problems):
             self._evidence[: one.size[0], part, : one.size[1]] = emission_matrix(one)
-        lying, asked = [one.lying for one in problems], [one.files for one in problems]
-        self._adjacency = _stack([one.adjacency for one in lying], contents, Adjacency.FAR)
-        self._unassigned = _stack([one.p_unassigned for one in lying], contents, 1.0)
-        self._restart = _stack([one.restart_rank for one in lying], contents, NOTHING)
-        self._close = _stack([one.previous.same_group.astype(int) for one in lying], contents, 0)
+        observed, asked = [one.observed for one in problems], [one.files for one in problems]
+        self._adjacency = _stack([one.adjacency for one in observed], contents, Adjacency.FAR)
+        self._unassigned = _stack([one.p_unassigned for one in observed], contents, 1.0)
+        self._restart = _stack([one.restart_rank for one in observed], contents, NOTHING)
+        self._close = _stack([one.previous.same_group.astype(int) for one in observed], contents, 0)
         self._folder = _stack([one.directory for one in asked], files, NOTHING)
         absent = _stack([one.p_absent for one in asked], files, 0.5)
         self._odds = absent / (1 - absent)
@@ -348,8 +348,8 @@ class _Batch:
             problem = self._problems[part]
             low, high = np.searchsorted(likely.content, [part * contents, (part + 1) * contents])
             pairs, fits = likely.take(slice(low, high)), problem.fits
-            kinds, names = problem.lying.content_class, problem.files.name_class
-            unknown = problem.lying.known_file == NOTHING
+            kinds, names = problem.observed.content_class, problem.files.name_class
+            unknown = problem.observed.known_file == NOTHING
             usual = np.bincount(kinds[unknown], minlength=fits.shape[1]) + 0.5
             usual /= usual.sum()
             seen = np.zeros(fits.shape)
@@ -586,13 +586,13 @@ def _stack(columns: Sequence[ColumnT], length: int, fill: float) -> ColumnT:
 
 def emission_matrix(problem: MatchingInput) -> Float32s:
     """float32 (m, n): likelihood ratio of each content given each file, relative to any file."""
-    lying, files, fits = problem.lying, problem.files, problem.fits
-    found = fits[files.name_class].astype(np.float32)[:, lying.content_class].T.copy()
-    far = lying.adjacency > Adjacency.CONTIGUOUS_LARGE
+    observed, files, fits = problem.observed, problem.files, problem.fits
+    found = fits[files.name_class].astype(np.float32)[:, observed.content_class].T.copy()
+    far = observed.adjacency > Adjacency.CONTIGUOUS_LARGE
     every = np.arange(len(files))
     sides = (
-        (lying.previous, far, every - lying.previous.rank[:, None]),
-        (lying.next, np.append(far[1:], True), lying.next.rank[:, None] - 1 - every),
+        (observed.previous, far, every - observed.previous.rank[:, None]),
+        (observed.next, np.append(far[1:], True), observed.next.rank[:, None] - 1 - every),
     )
     for beside, alone, place in sides:
         rows = np.flatnonzero(beside.same_group)
@@ -601,10 +601,10 @@ def emission_matrix(problem: MatchingInput) -> Float32s:
         )
     for content, (file, likelier) in problem.mentions.items():
         found[content, file] *= likelier
-    known = np.flatnonzero(lying.known_file != NOTHING)
-    found[:, lying.known_file[known]] = 0
+    known = np.flatnonzero(observed.known_file != NOTHING)
+    found[:, observed.known_file[known]] = 0
     found[known] = 0
-    found[known, lying.known_file[known]] = 1
+    found[known, observed.known_file[known]] = 1
     return found
 
 

@@ -19,7 +19,7 @@ def creation_rank(time: Int64s, number: Int64s, other_time: Int64s, other_number
 
 
 def allocation_order(first: Int64s, end: Int64s) -> Rows:
-    """Order of contents: the small ones as they lie, then the large ones.
+    """Order of contents: the small ones in disk order, then the large ones.
 
     The allocator has a place of its own for each of the two, and fills each in the order in which
     the files are written (kernel Documentation/filesystems/ext4/allocators.rst).
@@ -28,27 +28,27 @@ def allocation_order(first: Int64s, end: Int64s) -> Rows:
 
 
 def neighbours_of(
-    lying: tuple[Int64s, Int64s], known: tuple[Int64s, Int64s, Int64s, Int64s]
+    observed: tuple[Int64s, Int64s], known: tuple[Int64s, Int64s, Int64s, Int64s]
 ) -> tuple[Int64s, NeighbourFiles, NeighbourFiles]:
     """Adjacency of contents in allocation order, and the known files before and after each.
 
     Args:
-        lying: (first block, one past the last) of the contents, as `allocation_order` has them.
+        observed: (first block, one past the last) of the contents, as `allocation_order` has them.
         known: (first block, one past the last, creation rank, directory) of the runs of known
             files, in any order.
 
     Returns:
         (an `Adjacency` per content, known files before, known files after).
     """
-    first, end = (np.concatenate(pair) for pair in zip(lying, known, strict=False))
+    first, end = (np.concatenate(pair) for pair in zip(observed, known, strict=False))
     order = np.argsort(first, kind="stable")
     first, end = first[order], end[order]
-    content = order < len(lying[0])
+    content = order < len(observed[0])
     large = end - first > STREAM_REQUEST_BLOCKS
     gap = np.append(np.iinfo(np.int64).max, first[1:] - end[:-1])
     same = np.append(False, large[1:] == large[:-1])
     row = np.cumsum((gap != 0) | ~same)
-    here = np.argsort(order)[: len(lying[0])]
+    here = np.argsort(order)[: len(observed[0])]
     link = np.where(large[here], Adjacency.CONTIGUOUS_LARGE, Adjacency.CONTIGUOUS_SMALL)
     breaks = (
         (row, Adjacency.CONTIGUOUS_MIXED),
@@ -71,7 +71,7 @@ def neighbours_of(
         (after, counted[after] - counted[here]),
     ):
         there = side != NOTHING
-        known_row = np.where(there, order[side] - len(lying[0]), NOTHING)
+        known_row = np.where(there, order[side] - len(observed[0]), NOTHING)
         made, directory = (np.append(column, 0)[known_row] for column in known[2:])
         sides.append(
             NeighbourFiles(

@@ -45,7 +45,7 @@ def shift_odds(problem: MatchingInput, found: Posteriors) -> Float64s:
     assigned[found.observation[likely]] = found.state[likely]
     mirrored = np.where(assigned != NOTHING, files - 1 - assigned, NOTHING)[::-1]
     evidence = emission_matrix(problem)
-    contiguous = problem.lying.adjacency[1:] <= Adjacency.CONTIGUOUS_MIXED
+    contiguous = problem.observed.adjacency[1:] <= Adjacency.CONTIGUOUS_MIXED
     to_later = _Runs(evidence, assigned, contiguous).shift_odds()
     to_earlier = _Runs(evidence[::-1, ::-1], mirrored, contiguous[::-1]).shift_odds()
     return to_later + to_earlier[::-1]

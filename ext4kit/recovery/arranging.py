@@ -1,4 +1,4 @@
-"""Files that are asked for and contents without an inode, as `hmm` takes them."""
+"""Searched files and contents without an inode, as `hmm` takes them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second extent a
 
 
 def no_later_instance(blocks: BlockAttribution, rows: Int64s) -> Bools:
-    """Per state (bool) of a freed inode without a map: none of them was made after it went.
+    """Per state (bool) of a freed inode without a map: no later inode came after it was freed.
 
-    Such a one may have had its blocks since, and so may others between two bearers of its
-    number, of which nothing tells.
+    A later inode of this number may have used its blocks, and so may further ones in between that
+    left no record.
     """
     newest, gone = _instance_times(blocks, rows)
     made = np.maximum(newest, blocks.history.states.table.crtime[rows].max(initial=0))
@@ -52,17 +52,17 @@ def no_later_instance(blocks: BlockAttribution, rows: Int64s) -> Bools:
 
 
 def _instance_times(blocks: BlockAttribution, rows: Int64s) -> tuple[Int64s, Int64s]:
-    """Per state: when the newest instance of its number was made, and when its own one went."""
+    """Per state: creation of the newest instance of its number, and end of its own instance."""
     table, life = blocks.history.states.table, blocks.history.states.instance
     last = np.searchsorted(life, life[rows], side="right") - 1
-    known, bearer = np.unique(table.number, return_inverse=True)
+    known, number = np.unique(table.number, return_inverse=True)
     newest = np.zeros(len(known), np.int64)
-    np.maximum.at(newest, bearer, table.crtime)
-    return newest[bearer[rows]], table.ctime[last]
+    np.maximum.at(newest, number, table.crtime)
+    return newest[number[rows]], table.ctime[last]
 
 
 class MatchingProblem:
-    """Files that are asked for, as they were made, and contents, as they lie.
+    """Searched files in creation order, contents in disk order.
 
     Args:
         blocks: of the candidates.
@@ -94,9 +94,9 @@ class MatchingProblem:
         folder = folders.of_known_files(blocks.history.fs, placed.number, known.candidate, names)
         first, end = runs.physical, runs.physical + runs.length
         self.placed, self.placed_folder, self.runs = placed, folder, (first, end, made, runs.owner)
-        lying = contents.first_block[rows], contents.end_block[rows]
+        observed = contents.first_block[rows], contents.end_block[rows]
         known_runs = first, end, made, folder[runs.owner]
-        self.link, self.front, self.behind = neighbours_of(lying, known_runs)
+        self.link, self.front, self.behind = neighbours_of(observed, known_runs)
 
     @cached_property
     def has_name(self) -> Bools:
@@ -169,10 +169,10 @@ def split_problem(scene: MatchingProblem) -> Iterator[DiskPart]:
         stop = start + FILES_PER_PART
         low, high = max(start - CREATION_WINDOW, 0), min(stop + CREATION_WINDOW, len(files))
         some, every = files[low:high], np.arange(low, high)
-        lying = among.find(int(some[0]), int(some[-1]) + 1)
-        if len(lying) and len(some) * len(lying) <= MAX_PAIRS_OF_PART:
+        observed = among.find(int(some[0]), int(some[-1]) + 1)
+        if len(observed) and len(some) * len(observed) <= MAX_PAIRS_OF_PART:
             own = (every >= start) & (every < stop)
-            yield DiskPart(some, own, lying, 1 - len(some) / len(lying))
+            yield DiskPart(some, own, observed, 1 - len(some) / len(observed))
 
 
 def _enclosed_parts(scene: MatchingProblem, files: Rows, share: float) -> Iterator[DiskPart]:
@@ -197,9 +197,9 @@ def _enclosed_parts(scene: MatchingProblem, files: Rows, share: float) -> Iterat
             around = slice(*np.searchsorted(piece, [first, last + 1]).tolist())
             some = every[around]
             own = (some >= start) & (some < stop)
-            lying = among.find(int(some[0]), int(some[-1]) + 1)
-            if len(lying):
-                yield DiskPart(some, own, lying, share)
+            observed = among.find(int(some[0]), int(some[-1]) + 1)
+            if len(observed):
+                yield DiskPart(some, own, observed, share)
     rest = files[~solved[files]]
     yield DiskPart(rest, np.ones(len(rest), bool), every[:0], share)
 
@@ -236,15 +236,15 @@ def near(marked: Bools, distance: int) -> Bools:
     return sums[high] > sums[low]
 
 
-def observations_of(scene: MatchingProblem, part: DiskPart, likes: Int64s) -> Observations:
+def observations_of(scene: MatchingProblem, part: DiskPart, classes: Int64s) -> Observations:
     """Contents with the known files beside them."""
     some, contents = part.files, part.contents
-    strange = np.full(len(contents), max(P_UNASSIGNED_MIN, part.unclaimed))
+    unassigned = np.full(len(contents), max(P_UNASSIGNED_MIN, part.unclaimed))
     front = _neighbour_subset(scene.front, some, contents)
     behind = _neighbour_subset(scene.behind, some, contents)
     link = scene.link[contents]
     link[1:][np.diff(contents) != 1] = Adjacency.FAR
-    return Observations(likes, link, strange, front, behind, np.full(len(contents), NOTHING))
+    return Observations(classes, link, unassigned, front, behind, np.full(len(contents), NOTHING))
 
 
 class JointProblem:
@@ -274,7 +274,7 @@ class JointProblem:
         return len(self._made) * len(self._order) <= MAX_PAIRS
 
     def with_known_runs(
-        self, files: FileStates, likes: Int64s, spoken: Mentions, strange: float
+        self, files: FileStates, classes: Int64s, mentioned: Mentions, unassigned: float
     ) -> tuple[Observations, FileStates, Mentions]:
         """All of it as `align` takes it."""
         others, runs = len(self._made) - self._files, len(self._owner)
@@ -289,15 +289,15 @@ class JointProblem:
         known = np.append(np.full(self._contents, NOTHING), state[self._files + self._owner])
         empty = np.zeros(0, np.int64)
         link, front, behind = neighbours_of(self._lies, (empty, empty, empty, empty))
-        odd = np.append(np.full(self._contents, strange), np.zeros(runs))
-        alike = np.append(likes, np.zeros(runs, np.int64))
-        lying = Observations(
+        odd = np.append(np.full(self._contents, unassigned), np.zeros(runs))
+        alike = np.append(classes, np.zeros(runs, np.int64))
+        observed = Observations(
             alike[self._order], link, odd[self._order], front, behind, known[self._order]
         )
         place = np.empty(len(self._order), np.int64)
         place[self._order] = np.arange(len(self._order))
-        told = {int(place[at]): (state[who], much) for at, (who, much) in spoken.items()}
-        return lying, every, told
+        told = {int(place[at]): (state[who], much) for at, (who, much) in mentioned.items()}
+        return observed, every, told
 
     def has_known_neighbours(self, aligned: Posteriors) -> Bools:
         """Bool per content: what lies in front and behind is known, or as good as known."""

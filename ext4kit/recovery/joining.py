@@ -201,8 +201,8 @@ def match_between(
         return {}
     number = table.number[row[places]]
     wanted = (group_of(blocks.history.fs, number), table.crtime[row[places]], number)
-    lying = (contents.first_block[carved], contents.end_block[carved])
-    match = match_by_neighbours(known.placed.take(known.regular), wanted, lying, known.taken)
+    observed = (contents.first_block[carved], contents.end_block[carved])
+    match = match_by_neighbours(known.placed.take(known.regular), wanted, observed, known.taken)
     pairs = zip(places.tolist(), match.tolist(), strict=True)
     return {place: Match(int(carved[at]), BETWEEN) for place, at in pairs if at != NO_MATCH}
 
@@ -291,22 +291,22 @@ class _PartOfDisk:
         mentions = MentionIndex([name_parts(name) for name in names])
         for at in contents.tolist():
             mentions.add_content(heads[at][1])
-        liking = np.array([heads[at][0] for at in contents.tolist()])
-        spoken = listed.added_to(mentions.likelihood_ratios(), contents, some)
+        classes = np.array([heads[at][0] for at in contents.tolist()])
+        mentioned = listed.added_to(mentions.likelihood_ratios(), contents, some)
         files = FileStates(
             name_class[some], scene.absence_probability(some, part.unclaimed), scene.folder[some]
         )
         named = scene.has_name[some]
-        self._evidence = _PairEvidence(named, fits[files.name_class], liking, spoken)
-        strange = part.unclaimed
-        joint = JointProblem(scene, some, contents) if strange > MAX_IMBALANCE else None
+        self._evidence = _PairEvidence(named, fits[files.name_class], classes, mentioned)
+        unassigned = part.unclaimed
+        joint = JointProblem(scene, some, contents) if unassigned > MAX_IMBALANCE else None
         self._joint = joint if joint and joint.is_small_enough else None
         if self._joint:
-            every = self._joint.with_known_runs(files, liking, spoken, strange)
+            every = self._joint.with_known_runs(files, classes, mentioned, unassigned)
             self.problem = MatchingInput(*every, fits)
         else:
-            lying = observations_of(scene, part, liking)
-            self.problem = MatchingInput(lying, files, spoken, fits)
+            observed = observations_of(scene, part, classes)
+            self.problem = MatchingInput(observed, files, mentioned, fits)
 
     @property
     def can_match(self) -> bool:
@@ -335,8 +335,8 @@ class _PartOfDisk:
             content, file = int(aligned.observation[at]), int(aligned.state[at])
             if part.own[file]:
                 found.likely.append((int(part.contents[content]), int(part.files[file])))
-        in_ruins = part.unclaimed < -MAX_IMBALANCE
-        for at in _certain_pairs(aligned, in_ruins, held, self._evidence).tolist():
+        unbalanced = part.unclaimed < -MAX_IMBALANCE
+        for at in _certain_pairs(aligned, unbalanced, held, self._evidence).tolist():
             content, file = int(aligned.observation[at]), int(aligned.state[at])
             fit, mention = self._evidence.for_pair(content, file)
             odd = not (self._evidence.named[file] and part.own[file])  # order alone errs too often
@@ -372,19 +372,19 @@ class _PairEvidence:
     Attributes:
         named: bool per file.
         fits: float (files, kinds); like: kind of each content.
-        spoken: what contents say of names.
+        mentioned: what contents say of names.
     """
 
     named: Bools
     fits: Float64s
     like: Int64s
-    spoken: Mentions
+    mentioned: Mentions
 
     def for_pair(self, content: int, file: int) -> tuple[float, float]:
         """(how well the name fits, how much likelier by what the content says)."""
         mention = 1.0
-        if content in self.spoken:
-            files, likelier = self.spoken[content]
+        if content in self.mentioned:
+            files, likelier = self.mentioned[content]
             at = int(np.searchsorted(files, file))
             if at < len(files) and files[at] == file:
                 mention = float(likelier[at])
@@ -399,8 +399,8 @@ class _PairEvidence:
         rows = np.flatnonzero(self.named & asked)
         if (self.fits[rows][:, np.unique(self.like)] > MIN_TYPE_RATIO).any():
             return True
-        spoken = [files[likelier > 1] for files, likelier in self.spoken.values()]
-        return bool(spoken) and bool(np.isin(np.concatenate(spoken), rows).any())
+        mentioned = [files[likelier > 1] for files, likelier in self.mentioned.values()]
+        return bool(mentioned) and bool(np.isin(np.concatenate(mentioned), rows).any())
 
     def contradicts(self, content: int, file: int, chance: float) -> bool:
         """Whether the type, or a name in this content or in another one, speaks for other pairs.
@@ -411,13 +411,13 @@ class _PairEvidence:
             chance: its probability.
         """
         fit, mention = self.for_pair(content, file)
-        bearable = WEAK_MENTION if fit > 1 and chance >= NEARLY_CERTAIN else 0
-        files, likelier = self.spoken.get(content, (np.zeros(0, np.int64), np.zeros(0)))
+        tolerated = WEAK_MENTION if fit > 1 and chance >= NEARLY_CERTAIN else 0
+        files, likelier = self.mentioned.get(content, (np.zeros(0, np.int64), np.zeros(0)))
         claimed = self._claims.get(content, frozenset())
         taken = file not in claimed and bool(claimed or file in self._claimed_files)
         near = likelier[(np.abs(files - file) <= NEIGHBOUR_RADIUS) & (files != file)]
         if mention <= 1:
-            return fit <= MIN_TYPE_RATIO or taken or near.max(initial=0) > bearable
+            return fit <= MIN_TYPE_RATIO or taken or near.max(initial=0) > tolerated
         if fit <= MIN_TYPE_RATIO and near.max(initial=0) > mention:
             return True
         return taken and (fit <= 1 or len(claimed) == 1)  # one: the content names another file
@@ -427,7 +427,7 @@ class _PairEvidence:
         """Content -> files that it names as itself."""
         return {
             content: frozenset(files[likelier >= STRONG_MENTION].tolist())
-            for content, (files, likelier) in self.spoken.items()
+            for content, (files, likelier) in self.mentioned.items()
         }
 
     @cached_property
@@ -436,25 +436,25 @@ class _PairEvidence:
 
 
 def _evidence_text(fit: float, mention: float, digest: str | None) -> str:
-    spoken = SPEAKING if digest is None else LISTED
-    also = [FITTING] * (fit > 1) + [spoken] * (mention > 1)
+    mentioned = SPEAKING if digest is None else LISTED
+    also = [FITTING] * (fit > 1) + [mentioned] * (mention > 1)
     return "; ".join([IN_ORDER, *also])
 
 
 def _certain_pairs(
-    aligned: Posteriors, in_ruins: bool, held: Bools, evidence: _PairEvidence
+    aligned: Posteriors, unbalanced: bool, held: Bools, evidence: _PairEvidence
 ) -> Rows:
     """Rows of the pairs that nothing comes near to, and nothing is odd around.
 
     Args:
         aligned: all pairs.
-        in_ruins: many files have no content.
+        unbalanced: many files have no content.
         held: bool per content, others are out of the question.
         evidence: what else speaks for the pairs.
     """
     claimed, file, chance = aligned.expected_count, aligned.state, aligned.probability
     odd = near(claimed > MAX_EXPECTED_COUNT, ANOMALY_RADIUS)
-    least = np.full(len(chance), MIN_POSTERIOR_UNBALANCED if in_ruins else MIN_POSTERIOR)
+    least = np.full(len(chance), MIN_POSTERIOR_UNBALANCED if unbalanced else MIN_POSTERIOR)
     if aligned.backward_share > MAX_BACKWARD_SHARE:
         pairs = zip(aligned.observation.tolist(), file.tolist(), strict=True)
         unnamed = np.array([evidence.for_pair(*pair)[1] <= 1 for pair in pairs], bool)

@@ -187,13 +187,13 @@ def test_small_and_large_contents_are_in_the_order_of_each_with_and_without_know
     first, end = np.array([100, 140, 141, 170, 171]), np.array([140, 141, 170, 171, 200])
     order = allocation_order(first, end)
     assert order.tolist() == [1, 3, 0, 2, 4]
-    lying = first[order], end[order]
+    observed = first[order], end[order]
     nothing = np.zeros(0, np.int64)
-    link, front, behind = neighbours_of(lying, (nothing, nothing, nothing, nothing))
+    link, front, behind = neighbours_of(observed, (nothing, nothing, nothing, nothing))
     assert set(front.rank.tolist()) == set(behind.rank.tolist()) == {NOTHING}
     assert link[2] == Adjacency.FAR
     known = (np.array([90]), np.array([100]), np.array([7]), np.array([3]))
-    _, front, behind = neighbours_of(lying, known)
+    _, front, behind = neighbours_of(observed, known)
     assert front.rank.tolist() == [7] * 5
     assert front.contents_between.tolist() == [1, 3, 0, 2, 4]
     assert set(behind.rank.tolist()) == {NOTHING}
@@ -320,8 +320,8 @@ def test_evidence_that_leaves_no_answer_gives_no_pair() -> None:
     """The type of each content all but excludes each file, and it cannot be a stranger's."""
     disk = _Disk([(kind, 100 + 10 * kind, 2) for kind in range(4)])
     problem, _, _ = disk.problem()
-    observations = replace(problem.lying, p_unassigned=np.zeros(4))
-    impossible = replace(problem, lying=observations, fits=np.full_like(problem.fits, 1e-60))
+    observations = replace(problem.observed, p_unassigned=np.zeros(4))
+    impossible = replace(problem, observed=observations, fits=np.full_like(problem.fits, 1e-60))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         (aligned,) = posterior_pairs([impossible])
