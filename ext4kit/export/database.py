@@ -16,13 +16,11 @@ from typing import ClassVar
 
 from ext4kit import __version__
 from ext4kit.errors import OutputError
+from ext4kit.export.columns import exact, held, sql_columns, sql_rows
 from ext4kit.export.format import Format, Subject
-from ext4kit.export.rows import Batch, Cell, FileRow, RowState
+from ext4kit.export.rows import Batch, Cell, RowState
 from ext4kit.export.texts import iso
-from ext4kit.fields import SomeDigests
 from ext4kit.problems import Problem
-from ext4kit.recovery.manifest import ground_of
-from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.timeline import plain_value
 from ext4kit.timeline import Event
@@ -31,9 +29,7 @@ from ext4kit.triage import Indicator, Sighting
 from ext4kit.triage.suspicions.rules import Rule
 from ext4kit.verify import Finding, Verification
 
-_MOST = (1 << 63) - 1  # largest SQLite integer
 _NO_SIGNS = "not searched: they need all files and events"
-_FILES = "CREATE TABLE files"
 _JSON = json.JSONEncoder().encode
 Row = Mapping[str, Cell]  # by column
 _SETTINGS = (
@@ -64,10 +60,8 @@ class Database(Format):
     def begin(self) -> None:
         """Create the tables; record the export and the volumes of the image."""
         self._script(_SETTINGS)
-        schema = _sql("schema.sql")
-        self._script(schema)
-        files = schema[schema.index(_FILES) : schema.index(";", schema.index(_FILES)) + 1]
-        self._script(files.replace(_FILES, "CREATE TABLE versions"))  # with the same columns
+        columns = ",\n    ".join(f"{name} {kind}" for name, kind in sql_columns().items())
+        self._script(_sql("schema.sql").replace("-- columns of a file", columns))
         self._to.execute("BEGIN")
         facts = _meta(self.subject).items()
         self._insert("meta", ({"key": key, "value": value} for key, value in facts))
@@ -75,12 +69,15 @@ class Database(Format):
 
     def files(self, batch: Batch) -> None:
         """Fill `files`; earlier versions go to `versions`."""
-        pairs = list(zip(batch.rows, batch.digests, strict=True))
-        now = [pair for pair in pairs if pair[0].state is not RowState.EARLIER]
-        earlier = [pair for pair in pairs if pair[0].state is RowState.EARLIER]
-        for table, some in (("files", now), ("versions", earlier)):
-            self._insert(table, (_file(self._volume, *pair) for pair in some))
-        self.count += len(now)
+        states, names = [row.state for row in batch.rows], ("volume_id", *sql_columns())
+        for table, is_earlier in (("files", False), ("versions", True)):
+            some = (
+                dict(zip(names, (self._volume, *row), strict=True))
+                for state, row in zip(states, sql_rows(batch), strict=True)
+                if (state is RowState.EARLIER) is is_earlier
+            )
+            self._insert(table, some)
+        self.count += len(batch) - states.count(RowState.EARLIER)
 
     def events(self, events: Sequence[Event]) -> None:
         """Fill `events`."""
@@ -168,67 +165,10 @@ def _volumes(subject: Subject) -> Iterator[Row]:
         }
 
 
-def _file(volume: int, row: FileRow, digests: SomeDigests) -> Row:
-    """A row of `files`."""
-    deleted, remains = row.gone, row.remains
-    last, by = deleted.deleted_between if deleted else (None, None)
-    deleted_at, ground = (deleted.deletion if deleted else None) or (None, None)
-    return {
-        "volume_id": volume,
-        "state": row.state.value,
-        "grade": deleted.grade.value if deleted else None,
-        "path": row.path,
-        "name": row.name,
-        "path_known": int(row.raw is not None),
-        "path_ground": None if row.raw is None else ground_of(deleted),
-        "path_bytes": _exact(row.raw, row.path),
-        "type": row.kind,
-        "inode": row.number,
-        "generation": row.generation,
-        "mode": row.mode,
-        "permissions": None if row.mode is None else mode_text(row.mode),
-        "uid": row.uid,
-        "gid": row.gid,
-        "size": _held(row.size),
-        "links": row.links,
-        "atime": _held(row.atime),
-        "mtime": _held(row.mtime),
-        "ctime": _held(row.ctime),
-        "crtime": _held(row.crtime),
-        "dtime": _held(row.dtime),
-        **_named("target", row.target),
-        "last_seen_transaction": last.transaction if last else None,
-        "last_seen_time": last.time if last else None,
-        "gone_by_transaction": by.transaction if by else None,
-        "gone_by_time": by.time if by else None,
-        "deleted_at": _held(deleted_at),
-        "deleted_at_ground": ground.value if ground else None,
-        "blocks": remains["blocks"],
-        "blocks_reused": remains["blocks_reused"],
-        "first_block": remains["first_block"],
-        "mime": remains["mime"],
-        "md5": digests.get("md5"),
-        "sha1": digests.get("sha1"),
-        "sha256": digests.get("sha256"),
-        "sources": _JSON(deleted.sources) if deleted else None,
-        "problems": _JSON(deleted.problems) if deleted and deleted.problems else None,
-    }
-
-
-def _held(value: int | None) -> int | None:
-    """A number limited to the range of a column, which for times ends in 2262."""
-    return value if value is None or value <= _MOST else _MOST
-
-
-def _exact(name: bytes | None, text: str) -> bytes | None:
-    """The bytes of a name whose text differs from them."""
-    return None if name is None or text.encode() == name else name
-
-
 def _named(column: str, name: bytes | None) -> Row:
     """A column with the text of a name, and one with its bytes where they differ."""
     text = None if name is None else printable(name)
-    return {column: text, f"{column}_bytes": _exact(name, text or "")}
+    return {column: text, f"{column}_bytes": exact(name, text or "")}
 
 
 def _sign(volume: int, rule: Rule, seen: Sighting) -> Row:
@@ -242,9 +182,9 @@ def _sign(volume: int, rule: Rule, seen: Sighting) -> Row:
         **_named("path", b"/" if seen.path == b"" else seen.path),
         "inode": seen.inode,
         "generation": seen.generation,
-        "time": _held(seen.when),
+        "time": held(seen.when),
         "seen": _JSON(seen.seen),
-        "size": _held(seen.size),
+        "size": held(seen.size),
         "mode": seen.mode,
         "grade": seen.grade.value if seen.grade else None,
         "note": seen.note or None,
@@ -272,7 +212,7 @@ def _event(volume: int, event: Event) -> Row:
 
 def _value(value: EventValue) -> Cell:
     """A number unchanged, a compound value as JSON."""
-    return _JSON(plain_value(value)) if isinstance(value, dict) else _held(value)
+    return _JSON(plain_value(value)) if isinstance(value, dict) else held(value)
 
 
 def _finding(volume: int, finding: Finding) -> Row:

@@ -1,6 +1,6 @@
 -- Tables of a case database; docs/formats.md says what stands in them.
 
-PRAGMA user_version = 1; -- raised when a table or column changes its name or meaning
+PRAGMA user_version = 2; -- raised when a table or column changes its name or meaning
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
@@ -21,44 +21,13 @@ CREATE TABLE volumes (
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
     volume_id INTEGER NOT NULL REFERENCES volumes (id),
-    state TEXT NOT NULL,
-    grade TEXT,
-    path TEXT NOT NULL,
-    name TEXT NOT NULL,
-    path_known INTEGER NOT NULL,
-    path_ground TEXT,
-    path_bytes BLOB,
-    type TEXT NOT NULL,
-    inode INTEGER,
-    generation INTEGER,
-    mode INTEGER,
-    permissions TEXT,
-    uid INTEGER,
-    gid INTEGER,
-    size INTEGER,
-    links INTEGER,
-    atime INTEGER,
-    mtime INTEGER,
-    ctime INTEGER,
-    crtime INTEGER,
-    dtime INTEGER,
-    target TEXT,
-    target_bytes BLOB,
-    last_seen_transaction INTEGER,
-    last_seen_time INTEGER,
-    gone_by_transaction INTEGER,
-    gone_by_time INTEGER,
-    deleted_at INTEGER,
-    deleted_at_ground TEXT,
-    blocks INTEGER,
-    blocks_reused INTEGER,
-    first_block INTEGER,
-    mime TEXT,
-    md5 TEXT,
-    sha1 TEXT,
-    sha256 TEXT,
-    sources TEXT,
-    problems TEXT
+    -- columns of a file
+);
+
+CREATE TABLE versions (
+    id INTEGER PRIMARY KEY,
+    volume_id INTEGER NOT NULL REFERENCES volumes (id),
+    -- columns of a file
 );
 
 CREATE TABLE events (

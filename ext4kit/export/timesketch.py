@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Required, TypedDict
 
+from ext4kit.export.columns import guarded
 from ext4kit.export.format import TextFormat
 from ext4kit.export.rows import Batch, FileRow
-from ext4kit.export.tabular import guarded
 from ext4kit.export.texts import iso_micro
 from ext4kit.report.records import json_line
 from ext4kit.report.safe import printable

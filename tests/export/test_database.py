@@ -121,7 +121,7 @@ def test_findings_and_problems_are_kept(ext4kit: Cli, removed: Exported, tmp_pat
 
 
 def test_the_version_of_the_tables_is_in_the_file(removed: Exported) -> None:
-    assert query(removed, "PRAGMA user_version") == [{"user_version": 1}]
+    assert query(removed, "PRAGMA user_version") == [{"user_version": 2}]
 
 
 def test_all_columns_are_documented(removed: Exported) -> None:

@@ -6,15 +6,19 @@ import csv
 import io
 import json
 import os
+import sqlite3
 import stat
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
+from ext4kit.cli.main import run
+from ext4kit.export import columns
 from sample_images.recipes import machine
-from tests.conftest import Cli
+from tests.conftest import Cli, Images
 from tests.export.conftest import HOSTILE, Exported
 from tests.export.reading import exact, raw_path
 
@@ -146,3 +150,26 @@ def test_timesketch_rows_of_files_have_the_hashes_that_were_asked_for(
     assert "sha256_hash" not in hostile.text("timesketch-csv").splitlines()[0]
     command = ("export", removed.image, "--timesketch-csv", "-", "--without", "deleted", "-q")
     assert "_hash" not in ext4kit(*command).stdout
+
+
+def test_a_column_more_is_one_declaration(
+    unpacked: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = columns.Column(
+        "letters", Annotated[int, "Of the path."], lambda files: map(len, files.field("path"))
+    )
+    monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, more))
+    places = [tmp_path / name for name in ("a.csv", "a.jsonl", "a.db")]
+    words = [word for name, place in zip(("csv", "jsonl", "db"), places, strict=True)
+             for word in (f"--{name}", str(place))]  # fmt: skip
+    assert run(["export", str(unpacked("rm_rf_tree").image), "-q", *words]) == 0
+    with places[0].open(newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) > 200
+    assert all(row["letters"] == str(len(row["path"])) for row in rows)
+    records = [json.loads(line) for line in places[1].read_text().splitlines()]
+    assert [str(record["letters"]) for record in records] == [row["letters"] for row in rows]
+    with closing(sqlite3.connect(places[2])) as opened:
+        (wrong,) = opened.execute("SELECT count(*) FROM files WHERE letters != length(path)")
+    assert wrong == (0,)
+    assert "letters" in columns.json_fields()
