@@ -102,20 +102,22 @@ def survey_once(image: Path, looks: Sequence[str]) -> dict[str, float]:
     import ext4kit
     from ext4kit.carving import block_features
     from ext4kit.history import History
+    from ext4kit.scan import Scanner, scan
     from ext4kit.unallocated.indirect import indirect_scanner
     from ext4kit.unallocated.metadata import metadata_scanner
-    from ext4kit.unallocated.space import UnallocatedSpace, scan
+    from ext4kit.unallocated.space import UnallocatedSpace
 
     with ext4kit.open(image) as evidence:
         fs = evidence.volume().filesystem()
-        every = {
+        every: dict[str, Scanner[object]] = {
             "structures": metadata_scanner(fs.superblock),
             "indirect": indirect_scanner(fs.superblock),
             "runs": block_features.feature_scanner,
         }
         space = UnallocatedSpace(History(fs))
         start = time.perf_counter()
-        stretches = sum(1 for _ in scan(space, [every[look] for look in looks]))
+        scanners = [every[look] for look in looks]
+        stretches = len(scan(space, scanners).of(scanners[0]))
         seconds = time.perf_counter() - start
     return {"bytes": space.bytes, "seconds": seconds, "stretches": stretches}
 

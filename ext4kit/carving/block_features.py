@@ -14,7 +14,7 @@ import numpy as np
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, UInt8s, UInt16s
 from ext4kit.filetypes.signatures import match_signatures
-from ext4kit.unallocated.space import BlockBatch
+from ext4kit.scan import BlockBatch, Scanner
 
 _SAMPLE = 64  # bytes sampled at the start, in the middle and at the end of a block to detect text
 _FEW_ZEROS = 3  # in three samples; in compressed data one byte in 256 is zero
@@ -107,7 +107,7 @@ class BlockFeatures:
 _OF_EVENTS = ("block", "tail", "kind", "text", "dense")
 
 
-def feature_scanner(batch: BlockBatch) -> BlockFeatures | None:
+def _features_of(batch: BlockBatch) -> BlockFeatures | None:
     """Features of one batch; None for journal blocks or for zeros only."""
     if batch.in_log or not len(batch):
         return None
@@ -156,3 +156,6 @@ def zero_tails(data: Bytes2D) -> Int64s:
         zeros = size - (last + 1) * 8 + np.argmax(rest[:, ::-1], axis=1)
         tail[rows[at : at + _WHOLE_AT_ONCE]] = np.where(words[every, last], zeros, size)
     return tail
+
+
+feature_scanner = Scanner("features", _features_of)

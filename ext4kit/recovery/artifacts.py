@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -26,10 +25,11 @@ from ext4kit.recovery.maps.rebuilt import (
 from ext4kit.recovery.older_states import find_older_states
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.recovery.untagged_content import DataEnds, UntaggedBlocks, data_end_scanner
+from ext4kit.scan import Scanner, scan
 from ext4kit.unallocated.indirect import indirect_scanner
 from ext4kit.unallocated.metadata import MetadataBlocks, metadata_scanner
 from ext4kit.unallocated.owners import index_known_inodes, number_inode_blocks
-from ext4kit.unallocated.space import Scanner, UnallocatedSpace, scan
+from ext4kit.unallocated.space import UnallocatedSpace
 from ext4kit.units import Progress
 
 
@@ -90,21 +90,21 @@ def scan_unallocated(
     if sources - {SearchSource.JOURNAL}:
         count_mapped_as_used(history.fs)
     space, superblock = UnallocatedSpace(history), history.fs.superblock
-    looks: list[Scanner[MetadataBlocks | Int64s | DataEnds | BlockFeatures | None]]
-    looks, features = [], None
+    metadata, pointers = metadata_scanner(superblock), indirect_scanner(superblock)
+    ends, features = data_end_scanner(history.fs), None
+    scanners: list[Scanner[object]] = []
     if SearchSource.BLOCKS in sources:
-        looks += [metadata_scanner(superblock), indirect_scanner(superblock)]
-        looks.append(data_end_scanner(history.fs))
+        scanners += [metadata, pointers, ends]
     if SearchSource.RUNS in sources:
-        looks.append(feature_scanner)
-    seen = list(chain.from_iterable(scan(space, looks, progress))) if looks else []
+        scanners.append(feature_scanner)
+    found = scan(space, scanners, progress)
     if SearchSource.RUNS in sources:
-        features = BlockFeatures.concat([one for one in seen if isinstance(one, BlockFeatures)])
+        features = BlockFeatures.concat([one for one in found.of(feature_scanner) if one])
     return UnallocatedScan(
         space,
-        MetadataBlocks.concat([one for one in seen if isinstance(one, MetadataBlocks)]),
-        np.concatenate([np.zeros(0, np.int64), *(x for x in seen if isinstance(x, np.ndarray))]),
-        [one for one in seen if isinstance(one, tuple)],
+        MetadataBlocks.concat(found.of(metadata)),
+        np.concatenate([np.zeros(0, np.int64), *found.of(pointers)]),
+        [one for one in found.of(ends) if one is not None],
         features,
     )
 

@@ -27,8 +27,8 @@ from ext4kit.history import History
 from ext4kit.journal import Log
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.journal_content import ContentCopies, TaggedContentBlocks
+from ext4kit.scan import BlockBatch, Scanner
 from ext4kit.unallocated.group_metadata import group_metadata_test, named_metadata_test
-from ext4kit.unallocated.space import BlockBatch, Scanner
 from ext4kit.unallocated.untagged import tids_of_untagged
 
 _ROWS_AT_ONCE = 1024
@@ -89,7 +89,7 @@ def data_end_scanner(fs: FileSystem) -> Scanner[DataEnds | None]:
         ends = np.where(is_named(data), 0, data.shape[1] - zero_tails(data))
         return batch.blocks, ends, is_of_group(data)
 
-    return look
+    return Scanner("ends of data", look)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 from ext4kit.arrays.types import Bools, Int64s, Rows, UInt32s
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.superblock import Superblock
-from ext4kit.unallocated.space import BlockBatch, Scanner
+from ext4kit.scan import BlockBatch, Scanner
 
 _STEP = 1 << 16  # maximum distance in blocks from one pointer to the next
 _FEW_BREAKS, _BREAKS, _RARE_BREAKS = 4, 8, 16  # allowed run starts: a few, and one per so many
@@ -52,7 +52,7 @@ def indirect_scanner(superblock: Superblock) -> Scanner[Int64s]:
         found: Int64s = batch.blocks[hits[np.concatenate(kept)]]
         return found
 
-    return scanner
+    return Scanner("indirect blocks", scanner)
 
 
 def is_indirect_block(words: UInt32s, blocks: Int64s, superblock: Superblock) -> Bools:

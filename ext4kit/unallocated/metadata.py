@@ -21,8 +21,9 @@ from ext4kit.parsers.checksums import crc32c_seeds, crc32c_words
 from ext4kit.parsers.features import Incompat
 from ext4kit.parsers.journal import MAGIC_BYTES
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.scan import BlockBatch, Scanner
 from ext4kit.unallocated.inode_tables import find_inode_table_blocks
-from ext4kit.unallocated.space import BlockBatch, Scanner, UnallocatedSpace
+from ext4kit.unallocated.space import UnallocatedSpace
 
 EXTENTS, DIRECTORY, HTREE, XATTR, INODES, LOG = range(1, 7)
 NO_SEED = -1
@@ -103,7 +104,7 @@ def metadata_scanner(superblock: Superblock) -> Scanner[MetadataBlocks]:
         words = batch.data.view("<u4")
         return MetadataBlocks.concat([find(superblock, batch, words) for find in _FINDERS])
 
-    return scanner
+    return Scanner("metadata", scanner)
 
 
 # -- extent tree nodes --------------------------------------------------------------------

@@ -6,19 +6,15 @@ in the same pass.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
-from typing import TypeVar
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals, split
-from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.errors import AccessError
 from ext4kit.evidence.holes import data_ranges
 from ext4kit.filesystem import FileSystem
@@ -27,34 +23,10 @@ from ext4kit.filesystem.geometry import first_block
 from ext4kit.history import History
 from ext4kit.journal import Log
 from ext4kit.journal.overlay import JournalOverlay
-from ext4kit.units import Progress
+from ext4kit.scan import BlockBatch
 
 BYTES_AT_ONCE = 8 << 20
 _OWNERS, _MAPPINGS_AT_LEAST = 2, 1 << 20
-WORKERS = 2
-AHEAD = 2 * WORKERS  # batches in progress at any time
-
-
-@dataclass(frozen=True, slots=True)
-class BlockBatch:
-    """Blocks that no live file uses.
-
-    Attributes:
-        blocks: int64 (n,), ascending: file system blocks, or journal blocks.
-        data: uint8 (n, block size); read only.
-        in_log: whether these are journal blocks; `blocks` are then positions in the journal.
-    """
-
-    blocks: Int64s
-    data: Bytes2D
-    in_log: bool = False
-
-    def __len__(self) -> int:
-        return len(self.blocks)
-
-
-T = TypeVar("T")
-Scanner = Callable[[BlockBatch], T]
 
 
 class UnallocatedSpace:
@@ -179,34 +151,6 @@ class UnallocatedSpace:
         for at in range(0, len(self.untagged_positions), most):
             positions = self.untagged_positions[at : at + most]
             yield BlockBatch(positions, self.log.reader.read(positions), in_log=True)
-
-
-def scan(
-    space: UnallocatedSpace, scanners: Sequence[Scanner[T]], progress: Progress | None = None
-) -> Iterator[tuple[T, ...]]:
-    """Results of all scanners for each batch, in order; several batches are processed at once.
-
-    Args:
-        space: the space to read.
-        scanners: scanners (functions of a batch) that keep no reference to its data.
-        progress: called with (bytes done, total bytes).
-    """
-    waiting: deque[tuple[int, Future[tuple[T, ...]]]] = deque()
-    done = 0
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for batch in space.batches():
-            future = pool.submit(lambda one: tuple(scanner(one) for scanner in scanners), batch)
-            waiting.append((batch.data.nbytes, future))
-            while len(waiting) > AHEAD:
-                done += waiting[0][0]
-                yield waiting.popleft()[1].result()
-                if progress is not None:
-                    progress(done, space.bytes)
-        for size, future in waiting:
-            done += size
-            yield future.result()
-            if progress is not None:
-                progress(done, space.bytes)
 
 
 def below_replay(blocks: BlockReader) -> BlockReader:

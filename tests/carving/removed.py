@@ -19,8 +19,9 @@ from ext4kit.carving import BlockFeatures, carve, feature_scanner, format_sizes
 from ext4kit.history import History
 from ext4kit.recovery.maps.indirect_maps import rebuild_indirect_maps
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps, from_indirect_maps, headless_bodies
+from ext4kit.scan import scan
 from ext4kit.unallocated.indirect import indirect_scanner
-from ext4kit.unallocated.space import UnallocatedSpace, scan
+from ext4kit.unallocated.space import UnallocatedSpace
 from sample_images.recipes import machine
 
 _AT_ONCE = 50  # files between two syncs
@@ -100,12 +101,13 @@ def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
     with ext4kit.open(image) as opened:
         fs = opened.volume().filesystem()
         space = UnallocatedSpace(History(fs))
-        seen = list(scan(space, [feature_scanner, indirect_scanner(fs.superblock)]))
-        trees = rebuild_indirect_maps(space, np.concatenate([blocks for _, blocks in seen]))
+        pointers = indirect_scanner(fs.superblock)
+        seen = scan(space, [feature_scanner, pointers])
+        trees = rebuild_indirect_maps(space, np.concatenate(seen.of(pointers)))
         maps = from_indirect_maps(trees)
         start = np.concatenate([maps.runs.physical, maps.tree_blocks[1]])
         length = np.concatenate([maps.runs.length, np.ones(len(maps.tree_blocks[1]), np.int64)])
-        marks = BlockFeatures.concat([one for one, _ in seen if isinstance(one, BlockFeatures)])
+        marks = BlockFeatures.concat([one for one in seen.of(feature_scanner) if one])
         claimed = Intervals.union(start, length)
         found = carve(space.blocks, marks, space.unused, claimed, headless_bodies(trees))
         sizes, _, _ = format_sizes(space.blocks, maps.runs, maps.size)

@@ -15,7 +15,7 @@ from ext4kit.filetypes.signatures import (
     SIGNATURES,
     match_signatures,
 )
-from ext4kit.unallocated.space import BlockBatch
+from ext4kit.scan import BlockBatch
 
 
 def blocks_of(*contents: bytes, size: int = 4096) -> Any:

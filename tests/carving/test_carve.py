@@ -23,7 +23,7 @@ from ext4kit.carving import (
 )
 from ext4kit.carving.area import CarvingArea
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.unallocated.space import BlockBatch
+from ext4kit.scan import BlockBatch
 from tests.carving.held import BLOCK, Held
 
 CHANCE = random.Random(7)

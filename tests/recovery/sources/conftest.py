@@ -11,9 +11,10 @@ import pytest
 import ext4kit
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import History
+from ext4kit.scan import scan
 from ext4kit.unallocated.metadata import MetadataBlocks, metadata_scanner
 from ext4kit.unallocated.owners import SeedIndex, index_known_inodes, number_inode_blocks
-from ext4kit.unallocated.space import UnallocatedSpace, scan
+from ext4kit.unallocated.space import UnallocatedSpace
 from sample_images.recipes.truth import FileTruth, Truth, load
 from tests.environment.sharing import built_once
 
@@ -45,8 +46,8 @@ def look_at(image: Path, truth: Truth) -> Seen:
     fs = ext4kit.open(str(image)).volume().filesystem()
     history = History(fs)
     space = UnallocatedSpace(history)
-    looks = [metadata_scanner(fs.superblock)]
-    found = MetadataBlocks.concat([one for (one,) in scan(space, looks)])
+    metadata = metadata_scanner(fs.superblock)
+    found = MetadataBlocks.concat(scan(space, [metadata]).of(metadata))
     found = number_inode_blocks(fs, space, found)
     return Seen(image, truth, fs, history, space, found, index_known_inodes(history, space, found))
 

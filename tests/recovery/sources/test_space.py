@@ -11,8 +11,9 @@ import pytest
 
 import ext4kit
 from ext4kit.history import History
+from ext4kit.scan import Scanner, scan
 from ext4kit.unallocated import space
-from ext4kit.unallocated.space import UnallocatedSpace, scan
+from ext4kit.unallocated.space import UnallocatedSpace
 from sample_images import packed_names, unpack
 from tests.fuzz import images
 
@@ -70,8 +71,11 @@ def test_a_survey_gives_every_stretch_in_order_to_every_look(
     told: list[tuple[int, int]] = []
     with ext4kit.open(image) as opened:
         room = UnallocatedSpace(History(opened.volume().filesystem()))
-        looks = (lambda stretch: stretch.blocks, lambda stretch: int(stretch.data.sum()))
-        seen = list(scan(room, looks, lambda done, total: told.append((done, total))))
+        blocks = Scanner("blocks", lambda batch: batch.blocks)
+        sums = Scanner("sums", lambda batch: int(batch.data.sum()))
+        found = scan(room, (blocks, sums), lambda done, total: told.append((done, total)))
+        seen = list(zip(found.of(blocks), found.of(sums), strict=True))
+        assert found.of(Scanner("another", len)) == []
         expected = list(room.batches())
         assert [(s.blocks.tolist(), int(s.data.sum())) for s in expected] == [
             (blocks.tolist(), total) for blocks, total in seen

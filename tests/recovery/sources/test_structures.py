@@ -13,6 +13,7 @@ import pytest
 
 import ext4kit
 from ext4kit.filesystem import FileSystem
+from ext4kit.scan import BlockBatch
 from ext4kit.unallocated.metadata import (
     DIRECTORY,
     EXTENTS,
@@ -23,7 +24,6 @@ from ext4kit.unallocated.metadata import (
     metadata_scanner,
 )
 from ext4kit.unallocated.owners import SeedIndex
-from ext4kit.unallocated.space import BlockBatch
 from sample_images.recipes.machine import run
 
 OPTIONS = {

@@ -15,8 +15,9 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
 from ext4kit.history import History
 from ext4kit.recovery.maps.indirect_maps import IndirectMaps, rebuild_indirect_maps
+from ext4kit.scan import scan
 from ext4kit.unallocated.indirect import indirect_scanner
-from ext4kit.unallocated.space import UnallocatedSpace, scan
+from ext4kit.unallocated.space import UnallocatedSpace
 from sample_images.recipes.contents import text
 from sample_images.recipes.machine import run
 from sample_images.recipes.truth import FileTruth
@@ -25,8 +26,9 @@ from tests.recovery.sources.conftest import Scenes
 
 def _trees(fs: FileSystem) -> IndirectMaps:
     space = UnallocatedSpace(History(fs))
-    looks = [indirect_scanner(fs.superblock)]
-    return rebuild_indirect_maps(space, np.concatenate([one for (one,) in scan(space, looks)]))
+    pointers = indirect_scanner(fs.superblock)
+    found = scan(space, [pointers]).of(pointers)
+    return rebuild_indirect_maps(space, np.concatenate(found))
 
 
 def _digests(fs: FileSystem, found: IndirectMaps) -> set[str]:

@@ -1,0 +1,115 @@
+"""One pass over blocks for several scanners, whose results are found by name."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, cast
+
+from ext4kit.arrays.types import Bytes2D, Int64s
+from ext4kit.units import Progress
+
+WORKERS = 2
+AHEAD = 2 * WORKERS  # batches in progress at any time
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBatch:
+    """Some blocks.
+
+    Attributes:
+        blocks: int64 (n,), ascending: file system blocks, or journal blocks.
+        data: uint8 (n, block size); read only.
+        in_log: whether these are journal blocks; `blocks` are then positions in the journal.
+    """
+
+    blocks: Int64s
+    data: Bytes2D
+    in_log: bool = False
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+
+class BlockSource(Protocol):
+    """Blocks to scan."""
+
+    @property
+    def bytes(self) -> int:
+        """How many are read."""
+        ...
+
+    def batches(self) -> Iterator[BlockBatch]:
+        """All of them, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scanner(Generic[T_co]):
+    """Looks for something in each batch.
+
+    Attributes:
+        name: unique in a scan.
+        look: the result of a batch; it keeps no reference to the data.
+    """
+
+    name: str
+    look: Callable[[BlockBatch], T_co]
+
+    def __call__(self, batch: BlockBatch) -> T_co:
+        """The result of a batch."""
+        return self.look(batch)
+
+
+class Scanned:
+    """What the scanners found.
+
+    Args:
+        parts: results of each scanner, by its name, in the order of the batches.
+    """
+
+    def __init__(self, parts: dict[str, list[object]]) -> None:
+        self._parts = parts
+
+    def of(self, scanner: Scanner[T]) -> list[T]:
+        """The results of a scanner; none if it was not part of the scan."""
+        return cast("list[T]", self._parts.get(scanner.name, []))
+
+
+def scan(
+    source: BlockSource, scanners: Sequence[Scanner[object]], progress: Progress | None = None
+) -> Scanned:
+    """Read blocks once for all scanners; several batches are processed at once.
+
+    Args:
+        source: the blocks; not read without scanners.
+        scanners: with different names.
+        progress: called with (bytes done, total bytes).
+    """
+    parts: dict[str, list[object]] = {scanner.name: [] for scanner in scanners}
+    assert len(parts) == len(scanners)
+    waiting: deque[tuple[int, Future[list[object]]]] = deque()
+    done = 0
+
+    def take() -> None:
+        nonlocal done
+        size, future = waiting.popleft()
+        for found, result in zip(parts.values(), future.result(), strict=True):
+            found.append(result)
+        done += size
+        if progress is not None:
+            progress(done, source.bytes)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for batch in source.batches() if scanners else ():
+            future = pool.submit(lambda one: [scanner(one) for scanner in scanners], batch)
+            waiting.append((batch.data.nbytes, future))
+            while len(waiting) > AHEAD:
+                take()
+        while waiting:
+            take()
+    return Scanned(parts)
