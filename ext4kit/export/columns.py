@@ -85,9 +85,9 @@ class FileColumns:
 
     def __init__(self, batch: Batch) -> None:
         self.rows, self._digests = batch.rows, batch.digests
-        self._fields: dict[str, Sequence[Value]] = dict(
-            zip(batch.rows[0]._fields, zip(*batch.rows, strict=True), strict=True)
-        )
+        columns = zip(*batch.rows, strict=True) if batch.rows else repeat(())
+        names = batch.rows[0]._fields if batch.rows else FileRow._fields
+        self._fields: dict[str, Sequence[Value]] = dict(zip(names, columns, strict=False))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -95,7 +95,9 @@ class FileColumns:
     @cached_property
     def files(self) -> list[DeletedFile] | None:
         """The records of deleted files; None for live ones."""
-        return [row.gone for row in self.rows if row.gone] if self.rows[0].gone else None
+        return (
+            [row.gone for row in self.rows if row.gone] if self.rows and self.rows[0].gone else None
+        )
 
     @property
     def is_known(self) -> list[bool]:

@@ -173,3 +173,14 @@ def test_a_column_more_is_one_declaration(
         (wrong,) = opened.execute("SELECT count(*) FROM files WHERE letters != length(path)")
     assert wrong == (0,)
     assert "letters" in columns.json_fields()
+
+
+def test_a_selection_of_no_file_gives_empty_outputs(unpacked: Images, tmp_path: Path) -> None:
+    names = ("bodyfile", "csv", "jsonl", "db", "dfxml", "timesketch-csv", "timesketch-jsonl")
+    words = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
+    image = str(unpacked("rm_rf_tree").image)
+    assert run(["export", image, "-q", "--modified-since", "9999-12-31", *words]) == 0
+    assert rows_of((tmp_path / "csv").read_text()) == []
+    assert not (tmp_path / "jsonl").read_text()
+    with closing(sqlite3.connect(tmp_path / "db")) as opened:
+        assert opened.execute("SELECT count(*) FROM files").fetchone() == (0,)
