@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import click
 
 from ext4kit.cli.values import byte_count, moment
+from ext4kit.errors import RequestError
 from ext4kit.evidence.limits import OpenLimits
-from ext4kit.evidence.locator import Locator, state_of
+from ext4kit.evidence.locator import RAW, Locator, state_of
 from ext4kit.evidence.openers import FORMATS, formats
 from ext4kit.opening import Image
 from ext4kit.units import Moment
@@ -30,7 +32,7 @@ class CommonOptions:
     more: tuple[Path, ...] = ()
     images: tuple[Path, ...] = ()
     all_volumes: bool = False
-    volume: int | None = None
+    volume: str | None = None
     offset: int | None = None
     replay: bool = True
     superblock: int | None = None
@@ -47,6 +49,30 @@ class CommonOptions:
     kdf_memory: int = _LIMITS.key_memory >> 20  # MiB
     unpack_limit: int | None = None
     opened: Image | None = None  # if it is open already; it stays open
+    is_locator: bool = False  # whether the image was given as one
+
+    def __post_init__(self) -> None:
+        """Take the image, the volume and the state from a locator that stands for the image."""
+        text = str(self.image)
+        if "?" not in text or self.image.exists():
+            return
+        with suppress(RequestError):
+            found = Locator.parse(text)
+            given: dict[str, object] = {
+                "image": Path(found.path),
+                "form": found.form or None,
+                "offset": found.offset,
+                "volume": found.volume or None,
+                "superblock": found.superblock,
+                "journal": Path(found.journal) if found.journal else None,
+                "as_of": found.as_of,
+                "lost_number": found.lost or None,
+                "replay": False if found.state == RAW else None,
+                "is_locator": True,
+            }
+            for name, value in given.items():
+                if value is not None:
+                    object.__setattr__(self, name, value)
 
     @property
     def lost(self) -> int:
@@ -60,7 +86,7 @@ class CommonOptions:
             path=str(self.image),
             form=self.form or "",
             offset=self.offset,
-            volume="" if self.volume is None else str(self.volume),
+            volume=self.volume or "",
             superblock=self.superblock,
             journal="" if self.journal is None else str(self.journal),
             state=state_of(self.as_of, self.lost, self.replay),
@@ -80,6 +106,13 @@ def _transaction_or_time(
     return None if found is None else Moment(found)
 
 
+def _volume(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """A number, or a place with its `@`."""
+    if value is not None and "@" not in value and not (value.isdecimal() and value.isascii()):
+        raise click.BadParameter(f"{value!r} is neither a number nor a place such as gpt@1048576")
+    return value
+
+
 def _format(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """The name of a format of images, one of another package too."""
     if value is not None and value not in FORMATS and value not in formats():
@@ -95,8 +128,9 @@ _SEVERAL = (
                  help="Process each ext volume: a section each, or an output named after it."),
 )  # fmt: skip
 _CHOICES = (
-    click.option("--volume", type=click.IntRange(0), metavar="N",
-                 help="Number of the volume, as `volumes` lists it."),
+    click.option("--volume", callback=_volume, metavar="N",
+                 help="Number of the volume, as `volumes` lists it, or its place, as case.json has"
+                 " it (gpt@1048576)."),
     click.option("--offset", type=click.IntRange(0), metavar="BYTES",
                  help="Byte at which the file system starts; no partition table is read."),
     click.option("--no-replay", "replay", is_flag=True, callback=_negated,

@@ -223,7 +223,7 @@ def chosen_volume(image: Image, options: CommonOptions) -> ImageVolume:
     if options.volume is None and insisted and len(image.volumes) == 1:
         return image.volumes[0]
     try:
-        return image.volume(options.volume)
+        return image.located(options.locator)
     except RequestError:
         from ext4kit.report.volumes import volume_lines
 

@@ -54,6 +54,8 @@ def _each_volume(command: Command) -> Command:
         images = (options.image, *options.more, *options.images)
         if len(images) == 1 and not options.all_volumes:
             return command(*arguments, options=options, **values)
+        if options.is_locator:
+            raise RequestError(f"{options.locator} names one file system; give no further image")
         if options.all_volumes and (options.volume is not None or options.offset is not None):
             raise RequestError("--all-volumes cannot be combined with --volume or --offset")
         names = _names(images)
@@ -91,7 +93,7 @@ def _each(
         held = replace(options, opened=image)
         for volume in _volumes(image, held) if is_all else [chosen_volume(image, held).facts]:
             run = functools.partial(
-                one, replace(held, volume=volume.index), f"{name}-volume-{volume.index}"
+                one, replace(held, volume=str(volume.index)), f"{name}-volume-{volume.index}"
             )
             worst = max(worst, _code_of(run))
     return worst
@@ -118,7 +120,7 @@ def _volumes(image: Image, options: CommonOptions) -> list[Volume]:
 def _run(command: Command, values: Values, options: CommonOptions, name: str) -> int:
     """One run of the command; its exit code."""
     _head(options)
-    with section(str(options.image), options.volume or 0):
+    with section(str(options.image), int(options.volume or 0)):
         command(options=options, **{key: _placed(key, each, name) for key, each in values.items()})
     return DONE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,6 +16,7 @@ from ext4kit.errors import AccessError, RequestError, UnsupportedError
 from ext4kit.evidence.locator import Locator
 from ext4kit.evidence.raw import RawFile
 from ext4kit.units import Moment
+from tests.conftest import Cli
 from tests.evidence.containers.conftest import PHRASE
 from tests.partition_tables import write_table
 
@@ -149,3 +151,29 @@ def test_nothing_ext_is_refused(tmp_path: Path) -> None:
     path.write_bytes(bytes(MIB))
     with library.open(path) as image, pytest.raises(UnsupportedError, match="not ext2"):
         image.filesystem()
+
+
+def test_a_locator_stands_for_the_image(
+    ext4kit: Cli, disk: Path, password: Path, tmp_path: Path
+) -> None:
+    keys = ("--password-file", password)
+    done = ext4kit("extract", disk, "/keep", "--volume", "2", *keys, "-o", tmp_path / "out")
+    locator = json.loads((tmp_path / "out" / "case.json").read_text())["locator"]
+    assert (done.returncode, PHRASE in locator) == (0, False)
+    expected = ext4kit("ls", "-r", "-i", disk, "--volume", "2", *keys).stdout
+    assert expected and ext4kit("ls", "-r", "-i", locator, *keys).stdout == expected
+    place = Locator.parse(locator).volume
+    assert ext4kit("ls", "-r", "-i", disk, "--volume", place, *keys).stdout == expected
+    locked = ext4kit("ls", locator)
+    assert locked.returncode == 2 and "needs its key" in locked.stderr
+    several = ext4kit("report", locator, disk, "--quick", *keys)
+    assert several.returncode == 2 and "give no further image" in several.stderr
+
+
+def test_a_file_whose_name_has_a_question_mark_is_that_file(
+    ext4kit: Cli, sample: Path, tmp_path: Path
+) -> None:
+    odd = tmp_path / "disk?volume=9"
+    shutil.copy(sample, odd)
+    assert ext4kit("ls", odd).returncode == 0
+    assert "cannot be opened" in ext4kit("ls", tmp_path / "none?such").stderr
