@@ -6,8 +6,11 @@ import bz2
 import io
 import lzma
 import random
+import shutil
+import subprocess
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +106,38 @@ def test_lengths_that_a_file_states_are_not_read_at_once(kind: str, head: bytes)
     held = Largest(head + bytes(40 << 20))
     assert LENGTHS[kind](window_of(held, Budget(ENOUGH))) is None
     assert held.largest <= 1 << 20
+
+
+def _film(place: Path) -> bytes:
+    source = ("-f", "lavfi", "-i", "testsrc2=s=640x480:d=8,noise=alls=60:allf=t")
+    subprocess.run(
+        ["ffmpeg", "-v", "error", "-nostdin", *source, "-c:v", "wmv2", place], check=True
+    )
+    return place.read_bytes()
+
+
+def _archive(place: Path) -> bytes:
+    (place.parent / "noise").write_bytes(NOISE * 2)
+    subprocess.run(["7z", "a", "-bso0", "-bsp0", place, place.parent / "noise"], check=True)
+    return place.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool", "make", "name", "changed"),
+    [("asf", "ffmpeg", _film, "a.wmv", 0.6), ("7z", "7z", _archive, "a.7z", 1.0)],
+)
+def test_a_stranger_in_a_file_of_another_program_is_noticed(
+    tmp_path: Path, kind: str, tool: str, make: Callable[[Path], bytes], name: str, changed: float
+) -> None:
+    """It lies in the last of two pieces, of the right size."""
+    if not shutil.which(tool):
+        pytest.skip(f"needs {tool}")
+    made = make(tmp_path / name)
+    whole = LENGTHS[kind](window_of(Held(made), Budget(ENOUGH)))
+    assert whole is not None and (whole.size, whole.proven) == (len(made), True)
+    start = min(int(len(made) * changed), len(made) - 100) // 4096 * 4096
+    wrong = made[:start] + NOISE[: min(len(NOISE), len(made) - start)]
+    wrong += made[len(wrong) :]
+    assert LENGTHS[kind](window_of(Held(wrong), Budget(ENOUGH))) is None
+    first = LENGTHS[kind](window_of(Held(made[:start]), Budget(ENOUGH)))
+    assert first is not None and first.size == len(made)  # it goes on elsewhere

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import mimetypes
 import re
+import zlib
 from collections.abc import Callable
 
 from ext4kit.filetypes.formats import compressed
-from ext4kit.filetypes.formats.checks import unzips
+from ext4kit.filetypes.formats.checks import proven_by_length, unzips
 from ext4kit.filetypes.formats.declaration import FileFormat
 from ext4kit.filetypes.formats.length_fields import LengthField
 from ext4kit.filetypes.formats.reader import ContentReader, Stated
@@ -18,6 +19,7 @@ _EOCD = b"PK\x05\x06"
 _EOCD_SIZE = 22
 _ZIP64_TAIL = 56 + 20  # zip64 end of central directory and its locator
 _CPIO_ALIGN = 512
+_MOST_HEADER = 16 << 20  # of 7z, bytes
 _RPM_LEAD = 96
 _RPM_HEADER = b"\x8e\xad\xe8\x01"
 
@@ -99,9 +101,18 @@ def _tar_sum_fits(head: bytes) -> bool:
 
 
 def seven_zip(window: ContentReader) -> Stated | None:
-    """The header at the end; the start header has its offset and length."""
+    """The header at the end; the start header has its offset, length and CRC (7zFormat.txt)."""
     offset, size = window.number(12, 8), window.number(20, 8)
-    return Stated(32 + offset + size) if min(offset, size) >= 0 else None
+    if min(offset, size) < 0:
+        return None
+    end = 32 + offset + size
+    if end > window.size or not 0 < size <= _MOST_HEADER:
+        return Stated(end)
+    header = window.read(32 + offset, size)
+    if len(header) < size:
+        return Stated(end)
+    fits = zlib.crc32(header) == window.number(28, 4)
+    return Stated(end, proven=True) if fits else None
 
 
 def cpio(window: ContentReader) -> Stated | None:
@@ -194,6 +205,7 @@ FORMATS = (
         "7z",
         starts=(b"7z\xbc\xaf'\x1c",),
         length=seven_zip,
+        check=proven_by_length,
         kind=(".7z", "application/x-7z-compressed"),
         names="7z",
     ),

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from ext4kit.arrays.types import Bools
+from ext4kit.filetypes.formats.checks import proven_by_length
 from ext4kit.filetypes.formats.declaration import FileFormat
 from ext4kit.filetypes.formats.reader import CHUNK, ContentReader, Stated
 from ext4kit.parsers.checksums import crc_by_table
@@ -15,6 +16,8 @@ _TS_PACKET, _M2TS_PACKET = 188, 192
 _TS_SYNC = 0x47
 _TS_FIRST = (0x4000, 0x4011)  # a packet that begins the table of programs, or of services
 _ASF_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
+_ASF_DATA, _ASF_MOST = 50, 1 << 20  # bytes of the head of the data, and of a packet at most
+_ASF_PACKET = b"\x82\0\0"  # with error correction, as it is written
 _FLV_TAGS = (8, 9, 18)  # sound, picture, script
 _PS_END, _PS_PACK, _PS_FIRST_PACKET = 0xB9, 0xBA, 0xBB
 _FLAC_SYNC = re.compile(rb"\xff[\xf8\xf9]")
@@ -85,11 +88,34 @@ def flash_video(window: ContentReader) -> Stated | None:
 
 
 def asf(window: ContentReader) -> Stated | None:
-    """The size in the file properties of the header (Microsoft's ASF specification, 3.2)."""
+    """The size in the file properties; packets of one length prove it (ASF 3.2 and 5)."""
     head = window.read(0, min(window.number(16, 8), 1 << 20))
     at = head.find(_ASF_PROPERTIES)
     size = int.from_bytes(head[at + 40 : at + 48], "little") if at > 0 else 0
-    return Stated(size) if size > len(head) else None
+    if size <= len(head) or len(head) < at + 100:
+        return None
+    least, most = (int.from_bytes(head[at + 92 + step :][:4], "little") for step in (0, 4))
+    if least != most or not 3 < least <= _ASF_MOST:
+        return Stated(size)
+    fits = _asf_packets_fit(window, len(head), least)
+    return None if fits is False else Stated(size, proven=fits is True)
+
+
+def _asf_packets_fit(window: ContentReader, at: int, length: int) -> bool | None:
+    """Whether each packet begins as the first one does; None if not all of them are there."""
+    left, first = window.number(at + 40, 8), at + _ASF_DATA
+    if window.read(first, 3) != _ASF_PACKET:
+        return None
+    while left > 0:
+        count = min(left, max(CHUNK // length, 1))
+        data = window.read(first, count * length)
+        whole = np.frombuffer(data[: len(data) // length * length], np.uint8).reshape(-1, length)
+        if (whole[:, :3] != np.frombuffer(_ASF_PACKET, np.uint8)).any():
+            return False
+        if len(data) < count * length:
+            return None
+        left, first = left - count, first + len(data)
+    return left == 0
 
 
 def flac(window: ContentReader) -> Stated | None:
@@ -189,7 +215,11 @@ FORMATS = (
     ),
     FileFormat("flv", starts=(b"FLV\x01",), length=flash_video, kind=(".flv", "video/x-flv")),
     FileFormat(
-        "asf", starts=(b"0&\xb2u\x8ef\xcf\x11",), length=asf, kind=(".wmv", "video/x-ms-asf")
+        "asf",
+        starts=(b"0&\xb2u\x8ef\xcf\x11",),
+        length=asf,
+        check=proven_by_length,
+        kind=(".wmv", "video/x-ms-asf"),
     ),
     FileFormat(
         "mpeg-ts",
