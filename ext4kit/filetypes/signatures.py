@@ -21,7 +21,12 @@ WEAK_SIGNATURES = frozenset(
     name for start, name in SIGNATURES if len(start.magic) - len(start.any_at) < 3
 )
 LONG_SIGNATURES = frozenset(  # with four bytes and more that are not zero
-    name for start, name in SIGNATURES if start.value.to_bytes(HEAD, "little").count(0) < HEAD - 3
+    name for start, name in SIGNATURES if HEAD - start.value.to_bytes(HEAD, "little").count(0) > 3
+) | frozenset(
+    one.name
+    for one in FORMATS
+    for parts in one.inside
+    if not one.has_members and sum(len(magic) - magic.count(0) for _, magic in parts) > 3
 )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ext4kit.filetypes.formats import FORMATS
 from ext4kit.filetypes.formats.declaration import HEAD
+from ext4kit.filetypes.signatures import LONG_SIGNATURES
 from ext4kit.matching.content_classes import CONTENT_CLASSES
 from sample_images.recipes.machine import make_file_system
 
@@ -72,3 +73,8 @@ def test_a_module_beside_the_others_is_enough(tmp_path: Path) -> None:
     ]
     subprocess.run([sys.executable, "-c", SCRIPT, folder, "recover", *words], check=True)
     assert [path.read_bytes() for path in out.rglob("*.mdp")] == [content]
+
+
+def test_long_magics_are_those_that_hardly_any_block_has_by_chance() -> None:
+    assert {"png", "zip", "iso", "vdi"} <= LONG_SIGNATURES
+    assert not {"bmp", "der", "tar", "terminfo"} & LONG_SIGNATURES  # members of a tar begin like it
