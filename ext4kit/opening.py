@@ -11,6 +11,7 @@ from ext4kit.errors import Ext4kitError, RequestError, UnsupportedError
 from ext4kit.evidence import Evidence, Volume, open_evidence
 from ext4kit.evidence.containers.keys import KeyProvider
 from ext4kit.evidence.locator import RAW, Locator
+from ext4kit.evidence.openers import is_encrypted
 from ext4kit.evidence.signatures import JOURNAL_DEVICE, UNKNOWN
 from ext4kit.problems import Problems, Severity
 from ext4kit.units import Moment, Progress
@@ -156,10 +157,10 @@ class Image:
             if self.evidence.place(volume.facts) == locator.volume:
                 return volume
         have = ", ".join(map(self.evidence.place, self.evidence.volumes)) or "none"
-        raise RequestError(
-            f"{self.evidence.path}: no volume at {locator.volume} (there are: {have});"
-            " what is in an encrypted volume needs its key"
-        )
+        text = f"{self.evidence.path}: no volume at {locator.volume} (there are: {have})"
+        if any(is_encrypted(volume.kind) for volume in self.evidence.volumes):
+            text += "; what is in an encrypted volume needs its key"
+        raise RequestError(text)
 
     def locator_of(self, volume: ImageVolume, locator: Locator | None = None) -> Locator:
         """The locator with the place of a volume for its number, which depends on keys."""
