@@ -32,8 +32,8 @@ piece* and *pieces* count those that come back among those that the kernel put i
 several. *Structure* counts those in several places whose format has an inner structure. *False* is
 what is written without a doubt though it is not the file. Beside it
 [PhotoRec](https://www.cgsecurity.org/wiki/PhotoRec), the best of its modes ({modes}). `make media`
-makes this page on the running kernel. The files and their places are others each time: a further run of
-"at once" brought 94 of 100 with blocks of 4 KiB and 93 with 1 KiB, without a false one.
+makes this page on the running kernel. The files and their places are others each time: a further
+run of "at once" brought 94 of 100 with blocks of 4 KiB and 93 with 1 KiB, without a false one.
 """
 _HEADINGS = (
     "| layout, written | ext4kit | one piece | pieces | structure | false | seconds | PhotoRec |",
