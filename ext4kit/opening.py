@@ -11,7 +11,7 @@ from ext4kit.errors import Ext4kitError, RequestError, UnsupportedError
 from ext4kit.evidence import Evidence, Volume, open_evidence
 from ext4kit.evidence.containers.keys import KeyProvider
 from ext4kit.evidence.locator import RAW, Locator
-from ext4kit.evidence.openers import is_encrypted
+from ext4kit.evidence.openers import ENCRYPTED
 from ext4kit.evidence.signatures import JOURNAL_DEVICE, UNKNOWN
 from ext4kit.problems import Problems, Severity
 from ext4kit.units import Moment, Progress
@@ -158,7 +158,7 @@ class Image:
                 return volume
         have = ", ".join(map(self.evidence.place, self.evidence.volumes)) or "none"
         text = f"{self.evidence.path}: no volume at {locator.volume} (there are: {have})"
-        if any(is_encrypted(volume.kind) for volume in self.evidence.volumes):
+        if any(volume.kind in ENCRYPTED for volume in self.evidence.volumes):
             text += "; what is in an encrypted volume needs its key"
         raise RequestError(text)
 

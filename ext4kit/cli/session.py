@@ -263,7 +263,9 @@ def _filesystem(image: Image, volume: ImageVolume, options: CommonOptions) -> Fi
     locator = dataclasses.replace(options.locator, volume=str(volume.facts.index))
     where = f"{options.image}: volume {volume.facts.index}"
     try:
-        with progress(options.quiet, "searching for a lost file system") as show:
+        with progress(
+            options.quiet or not options.lost, "searching for a lost file system"
+        ) as show:
             fs = image.filesystem(locator, show)
     except RequestError as error:
         if not options.lost or volume.facts.is_ext:

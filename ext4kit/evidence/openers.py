@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ext4kit.errors import AccessError, Ext4kitError, RequestError
+from ext4kit.errors import AccessError, CorruptError, Ext4kitError, RequestError
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.partitions import disk_text
@@ -43,7 +43,7 @@ _CONTAINERS = {
     "bzip2": "packed",
 }
 FORMATS = (RAW, *_CONTAINERS)
-_ENCRYPTED = {LUKS: "luks"}
+ENCRYPTED = {LUKS: "luks"}  # kind -> its module, and the scheme of what is in such a volume
 _FOOTER = 512  # of a VHD
 _VHD_FIXED = 2
 _DEPTH = 32  # of chains of backing files
@@ -97,6 +97,7 @@ class Opener(Protocol):
 
         Raises:
             AccessError: it cannot be read, or a part of it is missing.
+            CorruptError: it is damaged; the caller adds the path.
             UnsupportedError: it has an unsupported feature, or needs an extra.
         """
 
@@ -128,15 +129,10 @@ def formats() -> tuple[str, ...]:
 
 def unlocker(kind: str) -> Unlocker | None:
     """What decrypts a volume of a kind; None for a kind that is not encrypted, or unknown."""
-    if kind in _ENCRYPTED:
-        return cast(Unlocker, import_module(f"{_MODULES}.{_ENCRYPTED[kind]}"))
+    if kind in ENCRYPTED:
+        return cast(Unlocker, import_module(f"{_MODULES}.{ENCRYPTED[kind]}"))
     found = [each for each in _entry_points(ENCRYPTION) if each.name == kind]
     return cast(Unlocker, found[0].load()) if found else None
-
-
-def is_encrypted(kind: str) -> bool:
-    """Whether this package decrypts volumes of a kind, if it has the key."""
-    return kind in _ENCRYPTED
 
 
 def _entry_points(group: str) -> Sequence[EntryPoint]:
@@ -197,8 +193,7 @@ def _open(request: OpenRequest) -> Evidence:
         return Evidence(raw, raw.paths, name, problems=raw.problems)
     kind = form or first_sector_kind(raw)
     if kind not in FORMATS and not form:
-        other = _probed(raw) if kind == UNKNOWN else RAW
-        kind = "vhd" if is_fixed_vhd(raw) else other
+        kind = "vhd" if is_fixed_vhd(raw) else _probed(raw) if kind == UNKNOWN else RAW
     if kind == RAW:
         return Evidence(raw, raw.paths, RAW, problems=raw.problems)
     # a fixed VHD is a disk with a footer, and begins like one
@@ -206,7 +201,7 @@ def _open(request: OpenRequest) -> Evidence:
     disguise = f"begins like {kind} and is also a disk, with {disk}" if disk else ""
     raw.close()
     try:
-        found = _opener(kind).open_container(replace(request, kind=kind))
+        found = _opened(replace(request, kind=kind))
     except Ext4kitError as error:
         if not disk:
             raise
@@ -219,6 +214,13 @@ def _open(request: OpenRequest) -> Evidence:
         found.other = _as_raw(path)
         found.disguise = found.other.disguise = disguise
     return found
+
+
+def _opened(request: OpenRequest) -> Evidence:
+    try:
+        return _opener(request.kind).open_container(request)
+    except CorruptError as error:
+        raise AccessError(f"{request.path}: cannot be read: {error}") from error
 
 
 def _as_raw(path: Path) -> Evidence:

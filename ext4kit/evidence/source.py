@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ext4kit.errors import AccessError
 
@@ -36,26 +35,6 @@ class Source(Protocol):
     def close(self) -> None:
         """Close the operating system's handles; views returned before stay valid."""
         ...
-
-
-_Opened = TypeVar("_Opened", bound=Source)
-
-
-@contextmanager
-def closing_on_error() -> Iterator[Callable[[_Opened], _Opened]]:
-    """Give a function that notes opened sources and returns them; an error closes them."""
-    noted: list[Source] = []
-
-    def note(source: _Opened) -> _Opened:
-        noted.append(source)
-        return source
-
-    try:
-        yield note
-    except BaseException:
-        for source in noted:
-            source.close()
-        raise
 
 
 @runtime_checkable

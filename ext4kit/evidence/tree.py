@@ -19,7 +19,7 @@ from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.magics import VolumeSignature
 from ext4kit.evidence.mounts import writable_mounts
-from ext4kit.evidence.openers import is_encrypted, open_source, unlocker
+from ext4kit.evidence.openers import ENCRYPTED, open_source, unlocker
 from ext4kit.evidence.partitions import (
     Partition,
     disk_text,
@@ -28,7 +28,6 @@ from ext4kit.evidence.partitions import (
 )
 from ext4kit.evidence.raw import SplitFile
 from ext4kit.evidence.signatures import (
-    LUKS,
     LVM,
     OWNERS_OF_FIRST_SECTOR,
     UNKNOWN,
@@ -41,7 +40,6 @@ from ext4kit.evidence.volume import Volume
 from ext4kit.problems import Problems, Severity
 
 _LVM_SCHEME = "lvm2"
-_SCHEMES = {LUKS: "luks"}
 _DEPTH = 8  # limit of nested volumes
 
 
@@ -188,7 +186,7 @@ def _unlocked(nodes: list[_Node], keys: Keys, problems: Problems) -> Iterator[_N
 def _open_encrypted(node: _Node, keys: Keys, problems: Problems) -> None:
     """Add the volumes in an encrypted volume that a passphrase opens."""
     kind = node.volume.kind
-    if is_encrypted(kind):
+    if kind in ENCRYPTED:
         node.state = "locked"
     opener = unlocker(kind) if keys.are_given else None
     if opener is None:
@@ -202,7 +200,7 @@ def _open_encrypted(node: _Node, keys: Keys, problems: Problems) -> None:
         return
     if plain is not None:
         node.state = "open"
-        node.inner = _inside(node, plain, _SCHEMES.get(kind, kind), "unlocked", problems)
+        node.inner = _inside(node, plain, ENCRYPTED.get(kind, kind), "unlocked", problems)
 
 
 def _inside(

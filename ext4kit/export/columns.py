@@ -143,7 +143,7 @@ def _permissions(files: FileColumns) -> Values:
 
 
 def _mime(files: FileColumns) -> Values:
-    return files.each(lambda row: row.remains["mime"])
+    return files.each(lambda row: row.format.mime if row.gone and row.format else None)
 
 
 def _deleted_at(files: FileColumns) -> Values:

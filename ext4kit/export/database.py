@@ -69,15 +69,14 @@ class Database(Format):
 
     def files(self, batch: Batch) -> None:
         """Fill `files`; earlier versions go to `versions`."""
-        states, names = [row.state for row in batch.rows], ("volume_id", *sql_columns())
-        for table, is_earlier in (("files", False), ("versions", True)):
-            some = (
-                dict(zip(names, (self._volume, *row), strict=True))
-                for state, row in zip(states, sql_rows(batch), strict=True)
-                if (state is RowState.EARLIER) is is_earlier
-            )
-            self._insert(table, some)
-        self.count += len(batch) - states.count(RowState.EARLIER)
+        names = ("volume_id", *sql_columns())
+        tables: dict[str, list[Row]] = {"files": [], "versions": []}
+        for file, values in zip(batch.rows, sql_rows(batch), strict=True):
+            table = "versions" if file.state is RowState.EARLIER else "files"
+            tables[table].append(dict(zip(names, (self._volume, *values), strict=True)))
+        for table, rows in tables.items():
+            self._insert(table, rows)
+        self.count += len(tables["files"])
 
     def events(self, events: Sequence[Event]) -> None:
         """Fill `events`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from itertools import repeat
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,15 +46,6 @@ class RowState(StrEnum):
     LIVE = "live"
     DELETED = "deleted"
     EARLIER = "earlier"  # an earlier version of a file that changed afterwards
-
-
-class Remains(TypedDict):
-    """What is left of a deleted file; None of a live one."""
-
-    blocks: int | None
-    blocks_reused: int | None
-    first_block: int | None
-    mime: str | None
 
 
 class FileRow(NamedTuple):
@@ -112,17 +103,6 @@ class FileRow(NamedTuple):
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
-
-    @property
-    def remains(self) -> Remains:
-        """What is left of it."""
-        gone = self.gone
-        return {
-            "blocks": gone.blocks if gone else None,
-            "blocks_reused": gone.blocks_reused if gone else None,
-            "first_block": gone.first_block if gone else None,
-            "mime": self.format.mime if gone and self.format else None,
-        }
 
 
 @cache

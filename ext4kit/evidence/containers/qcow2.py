@@ -8,6 +8,7 @@ without an error.
 from __future__ import annotations
 
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from ext4kit.evidence.containers.pieces import ChunkCache, LayeredSource
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.raw import RawFile
-from ext4kit.evidence.source import Source, closing_on_error, peek
+from ext4kit.evidence.source import Source, peek
 from ext4kit.parsers.qcow2 import (
     COMPRESSED,
     OFFSET,
@@ -258,26 +259,25 @@ def open_container(request: OpenRequest) -> Evidence:
     """A QCOW2 image and its chain of backing files.
 
     Raises:
-        AccessError: it is damaged, or a backing file is missing.
+        AccessError: a backing file is missing, or cannot be read.
+        CorruptError: it is damaged.
         UnsupportedError: it has an unsupported feature, or needs an extra.
     """
-    path, problems = request.path, Problems()
-    with closing_on_error() as opened:
-        raw = opened(RawFile(path))
-        try:
-            header, name = _header_of(path, raw)
-            below = None
-            if name:
-                below = request.below(find_beside(path, name, "backing file"), problems)
-                opened(below.source)
-            if header.marked_corrupt:
-                problems.add(path.name, "QEMU marked this image as corrupt", Severity.WARNING)
-            if header.snapshots:
-                text = f"has {header.snapshots} internal snapshots; the current state is read"
-                problems.add(path.name, text, Severity.NOTE)
-            source = Qcow2(path, raw, header, below.source if below else None, problems)
-        except CorruptError as error:
-            raise AccessError(f"{path}: cannot be read: {error}") from error
+    path, problems, below = request.path, Problems(), None
+    with ExitStack() as opened:
+        raw = RawFile(path)
+        opened.callback(raw.close)
+        header, name = _header_of(path, raw)
+        if name:
+            below = request.below(find_beside(path, name, "backing file"), problems)
+            opened.callback(below.source.close)
+        if header.marked_corrupt:
+            problems.add(path.name, "QEMU marked this image as corrupt", Severity.WARNING)
+        if header.snapshots:
+            text = f"has {header.snapshots} internal snapshots; the current state is read"
+            problems.add(path.name, text, Severity.NOTE)
+        source = Qcow2(path, raw, header, below.source if below else None, problems)
+        opened.pop_all()  # they are closed with the source
     files = (path, *(below.files if below else ()))
     return Evidence(source, files, "qcow2", problems=problems)
 

@@ -7,6 +7,7 @@ error. The library reads VHDX (`libraries.py`).
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.lost import merge_ranges
 from ext4kit.evidence.openers import is_fixed_vhd
 from ext4kit.evidence.raw import RawFile
-from ext4kit.evidence.source import Source, Window, closing_on_error, peek
+from ext4kit.evidence.source import Source, Window, peek
 from ext4kit.parsers.vhd import (
     ABSENT,
     DIFFERENCING,
@@ -171,27 +172,27 @@ def open_container(request: OpenRequest) -> Evidence:
     """A fixed, dynamic or differencing VHD, the last one with its parent.
 
     Raises:
-        AccessError: it is damaged, or its parent is missing.
+        AccessError: its parent is missing, or cannot be read.
+        CorruptError: it is damaged.
         UnsupportedError: its type of disk is not supported.
     """
-    path, problems = request.path, Problems()
-    with closing_on_error() as opened:
-        raw = opened(RawFile(path))
+    path, problems, below = request.path, Problems(), None
+    with ExitStack() as opened:
+        raw = RawFile(path)
+        opened.callback(raw.close)
         if is_fixed_vhd(raw):
+            opened.pop_all()
             disk = Window(raw, 0, raw.size - FOOTER.size, owns=True)
             return Evidence(disk, raw.paths, "vhd", problems=raw.problems)
-        try:
-            footer = read_footer(raw)
-            header = read_header(raw, footer)
-            if not (footer.is_sound and header.is_sound):
-                problems.add(path.name, "the checksum of its header is wrong", Severity.WARNING)
-            below = None
-            if names := parent_names(raw, footer, header):
-                below = request.below(_parent(path, names, header.parent), problems)
-                opened(below.source)
-            source = Vhd(raw, footer, header, below.source if below else None, problems)
-        except CorruptError as error:
-            raise AccessError(f"{path}: cannot be read: {error}") from error
+        footer = read_footer(raw)
+        header = read_header(raw, footer)
+        if not (footer.is_sound and header.is_sound):
+            problems.add(path.name, "the checksum of its header is wrong", Severity.WARNING)
+        if names := parent_names(raw, footer, header):
+            below = request.below(_parent(path, names, header.parent), problems)
+            opened.callback(below.source.close)
+        source = Vhd(raw, footer, header, below.source if below else None, problems)
+        opened.pop_all()  # they are closed with the source
     return Evidence(source, (path, *(below.files if below else ())), "vhd", problems=problems)
 
 
