@@ -128,6 +128,8 @@ def opened(
         raise RequestError("--as-of reads the state from the journal; omit --no-replay")
     if options.as_of is not None and options.lost:
         raise RequestError("--as-of cannot be combined with --lost: the journal is lost as well")
+    if options.is_locator:
+        _check_state(options)
     check_places(folder, files)
     if replay is not None:
         options = dataclasses.replace(options, replay=replay)
@@ -145,6 +147,19 @@ def opened(
             raise
         if _tell_all(session) or session.is_incomplete:
             raise click.exceptions.Exit(INCOMPLETE)
+
+
+def _check_state(options: CommonOptions) -> None:
+    """Refuse the state of a locator that the command has no option for.
+
+    Raises:
+        RequestError: it reads the present state alone.
+    """
+    command = click.get_current_context().command
+    offered = {parameter.name for parameter in command.params}
+    for is_wanted, option in ((options.as_of is not None, "as_of"), (options.lost, "has_lost")):
+        if is_wanted and option not in offered:
+            raise RequestError(f"{options.locator}: {command.name} does not read this state")
 
 
 def _tell_all(session: Session) -> int:

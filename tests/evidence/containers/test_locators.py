@@ -177,3 +177,21 @@ def test_a_file_whose_name_has_a_question_mark_is_that_file(
     shutil.copy(sample, odd)
     assert ext4kit("ls", odd).returncode == 0
     assert "cannot be opened" in ext4kit("ls", tmp_path / "none?such").stderr
+
+
+def test_a_state_is_read_by_the_commands_that_have_an_option_for_it(
+    ext4kit: Cli, sample: Path, tmp_path: Path
+) -> None:
+    listed = ext4kit("ls", "-r", sample, "--as-of", "5").stdout
+    assert listed and ext4kit("ls", "-r", f"{sample}?state=transaction:5").stdout == listed
+    for words in (("report",), ("deleted",), ("verify",), ("timeline",), ("info",), ("crosscheck",),
+                  ("recover", "-o", tmp_path / "out"), ("journal", "audit")):  # fmt: skip
+        done = ext4kit(*words, f"{sample}?state=transaction:5")
+        assert done.returncode == 2 and "does not read this state" in done.stderr, words
+    for words in (("report",), ("timeline",), ("verify",), ("crosscheck",), ("journal", "list")):
+        done = ext4kit(*words, f"{sample}?state=lost:1")
+        assert done.returncode == 2 and "does not read this state" in done.stderr, words
+    for words in (("deleted",), ("ls",), ("info",)):
+        assert "no traces" in ext4kit(*words, f"{sample}?state=lost:1").stderr, words
+    further = ext4kit("report", sample, f"{sample}?state=transaction:5", "--quick")
+    assert further.returncode == 2 and "does not read this state" in further.stderr
