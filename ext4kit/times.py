@@ -6,6 +6,7 @@ nanoseconds. This module alone decides which fields are times; records and schem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
@@ -14,6 +15,8 @@ from ext4kit.units import NANOSECONDS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_KEPT = 1 << 16
+_FRACTION = re.compile(r"(?<=:\d\d)[.,](\d+)")
+_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _TIMES = frozenset(("atime", "mtime", "ctime", "crtime", "dtime", "deleted_at", "time"))
 _DURATIONS = frozenset(["width_ns"])
 _SCALARS = frozenset((int, str, bool, type(None)))
@@ -35,6 +38,31 @@ def iso(moment_ns: int) -> str:
 @lru_cache(_SECONDS_KEPT)
 def _second(seconds: int) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def parse_moment(text: str, now: int) -> int:
+    """A time in ns since 1970: ISO 8601 (UTC without a zone), @SECONDS, a word, or a span ago.
+
+    Args:
+        text: as typed.
+        now: ns since 1970.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    if text.startswith("@") and text[1:].isdigit():
+        return int(text[1:]) * NANOSECONDS
+    today = now - now % (86_400 * NANOSECONDS)
+    words = {"now": now, "today": today, "yesterday": today - 86_400 * NANOSECONDS}
+    if text in words:
+        return words[text]
+    if text[:-1].isdigit() and text[-1:] in _SPANS:
+        return now - int(text[:-1]) * _SPANS[text[-1]] * NANOSECONDS
+    fraction = _FRACTION.search(text)  # `datetime` keeps microseconds alone
+    moment = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    whole = (moment - _EPOCH) // timedelta(seconds=1) * NANOSECONDS
+    return whole + (int(fraction[1].ljust(9, "0")[:9]) if fraction else 0)
 
 
 @cache

@@ -6,6 +6,7 @@ from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakValueDictionary
 
+from ext4kit.filesystem.filesystem import LOST
 from ext4kit.journal.shared_log import SharedLog
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 
@@ -34,6 +35,11 @@ class Workspace(SharedLog):
         super().__init__(fs)
         self._made: WeakValueDictionary[tuple[object, ...], object] = WeakValueDictionary()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the file system is one that was overwritten."""
+        return self.fs.state == LOST
+
     def history(self) -> History:
         """The states of inodes, and the gaps of the journal, over time."""
         from ext4kit.history import History
@@ -46,9 +52,16 @@ class Workspace(SharedLog):
         sources: Set[SearchSource] = ALL_SOURCES,
         progress: Progress | None = None,
     ) -> DeletedFiles:
-        """All deleted files that the evidence has a record of, as `find_deleted` gives them."""
+        """All deleted files that the evidence has a record of, as `find_deleted` gives them.
+
+        Of a lost file system: all its files, as `find_lost_files` gives them.
+        """
+        from ext4kit.lost import LostFileSystem, find_lost_files
         from ext4kit.recovery import find_deleted
 
+        fs = self.fs
+        if isinstance(fs, LostFileSystem):
+            return self._once(("lost",), lambda: find_lost_files(fs))
         key = ("deleted", versions, frozenset(sources))
         return self._once(key, lambda: find_deleted(self, versions, sources, progress))
 

@@ -13,7 +13,7 @@ import numpy as np
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.as_of.blocks import AsOfMetadataBlocks, PointInTime, UnknownStateError, layout_blocks
 from ext4kit.as_of.content_certainty import ContentCertainty, IntactContents
-from ext4kit.as_of.range import as_of_range
+from ext4kit.as_of.range import AsOfRange, as_of_range
 from ext4kit.errors import RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
@@ -137,6 +137,18 @@ def _report_limits(moment: PointInTime, problems: Problems) -> None:
         problems.add(where, what, Severity.WARNING)
 
 
+def recorded_range(shared: SharedLog) -> AsOfRange:
+    """The transactions after which the state of a file system is recorded.
+
+    Raises:
+        RequestError: there is no log.
+    """
+    log, history = shared.log, shared.copies()
+    if log is None or history is None:
+        raise RequestError("--as-of: there is no journal that can be read")
+    return as_of_range(log).since(epochs_of(shared.fs, history).first_present)
+
+
 def file_system_as_of(given: FileSystem | SharedLog, transaction: int | Moment) -> AsOfFileSystem:
     """The file system after a transaction.
 
@@ -149,10 +161,8 @@ def file_system_as_of(given: FileSystem | SharedLog, transaction: int | Moment) 
             transactions that can be requested.
     """
     shared = SharedLog.of(given)
-    now, log, history = shared.fs, shared.log, shared.copies()
-    if log is None or history is None:
-        raise RequestError("--as-of: there is no journal that can be read")
-    reach = as_of_range(log).since(epochs_of(now, history).first_present)
+    now, history, reach = shared.fs, shared.copies(), recorded_range(shared)
+    assert history is not None  # there is a log
     if isinstance(transaction, Moment):
         order = reach.tid_at(transaction.time)
     else:

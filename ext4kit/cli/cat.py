@@ -13,21 +13,24 @@ from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import Session, opened
 from ext4kit.errors import RequestError
 from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.output.stream import DescriptorWriter
 from ext4kit.problems import Severity
 from ext4kit.report.safe import shown
 
+WHOLE = ("intact", "consistent")  # grades of contents of which nothing is missing
 _EXAMPLE = """\b
 Examples:
   ext4kit cat disk.img /var/log/auth.log | less
   ext4kit cat disk.img '<131>' > inode-131
   ext4kit cat disk.img /etc/passwd --as-of 4711
   ext4kit cat disk.img /etc/passwd --version 2
+  ext4kit cat disk.img /home/anna/notes.txt --view deleted
 """
 
 
 @click.command("cat", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(json=False, as_of=True, lost=True)
+@shared(json=False, as_of=True, lost=True, view=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--version", type=click.IntRange(1), metavar="N",
               help="The Nth version of each TARGET, as `versions` lists them.")  # fmt: skip
@@ -43,6 +46,10 @@ def command(options: CommonOptions, targets: tuple[str, ...], version: int | Non
         if version is not None:
             for target in map(os.fsencode, targets):
                 _write_version(session, target, version)
+            return
+        if options.view != LIVE:
+            for target in map(os.fsencode, targets):
+                _write_node(session, target)
             return
         session.vouch_for_contents()
         for target in map(os.fsencode, targets):
@@ -64,6 +71,21 @@ def _write_version(session: Session, target: bytes, number: int) -> None:
     if version.grade is Grade.PARTIAL:
         for text in version.file.problems if version.file else ():
             session.fs.problems.add(where, text)
+
+
+def _write_node(session: Session, target: bytes) -> None:
+    """Write a file of another view; all that speaks against its content is told."""
+    node, where = session.view.lookup(target), shown(target)
+    if node.kind not in ("file", "symlink"):
+        raise RequestError(f"{where} is a {node.kind}; it has no bytes to print")
+    content = node.content()
+    if content is None:
+        session.fs.problems.add(where, "no content of it is left")
+    else:
+        _write_content(session, content, where)
+    if node.grade not in WHOLE:
+        for reason in node.reasons:
+            session.fs.problems.add(where, reason.text)
 
 
 def _write(session: Session, target: bytes) -> None:

@@ -79,13 +79,7 @@ def deleted_files(
     """
     sources = _sources_for(search, selection)
     existing = () if may_be_live or session.options.lost else _existing(session, selection)
-    if session.options.lost:
-        from ext4kit.lost import LostFileSystem, find_lost_files
-
-        assert isinstance(session.fs, LostFileSystem)
-        deleted = find_lost_files(session.fs)
-    else:
-        deleted = _find(session, search.versions or bool(existing), sources)
+    deleted = _find(session, search.versions or bool(existing), sources)
     least = _BY_WORTH.index(Grade(search.least))
     chosen, earlier = deleted.selected(selection), list[DeletedFile]()
     if existing and not search.versions:
@@ -129,7 +123,7 @@ def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) ->
     is_quiet = session.options.quiet
     with progress(is_quiet, "searching unallocated space") as show:
         found = session.workspace.deleted(versions, sources, show)
-    if not is_quiet and has_former(session):
+    if not (is_quiet or session.options.lost) and has_former(session):
         text = "this volume held another file system before; use --lost to read it"
         click.echo(f"note: {text}", err=True)
     return found

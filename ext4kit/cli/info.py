@@ -6,7 +6,7 @@ import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
-from ext4kit.cli.session import Session, opened, show
+from ext4kit.cli.session import opened, show
 from ext4kit.report.info import info_lines, info_records
 
 _EXAMPLE = """\b
@@ -31,15 +31,4 @@ def command(options: CommonOptions, groups: bool) -> None:
     With --lost: the facts about the file system that this one overwrote, and their sources.
     """
     with opened(options, replay=False) as session:
-        if options.lost:
-            _show_lost(session)
-        else:
-            show(options, info_records(session.fs, groups), info_lines(session.fs, groups))
-
-
-def _show_lost(session: Session) -> None:
-    from ext4kit.lost import LostFileSystem
-    from ext4kit.report.lost import lost_lines, lost_record
-
-    assert isinstance(session.fs, LostFileSystem)
-    show(session.options, [lost_record(session.fs)], lost_lines(session.fs))
+        show(options, info_records(session.fs, groups), info_lines(session.fs, groups))

@@ -12,7 +12,9 @@ import click
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CommonOptions, shared
 from ext4kit.cli.progress import progress
-from ext4kit.cli.session import opened
+from ext4kit.cli.session import Session, opened
+from ext4kit.filesystem.filesystem import LIVE
+from ext4kit.filesystem.view import Node
 from ext4kit.report.listing import (
     ListedNames,
     entry_records,
@@ -21,7 +23,8 @@ from ext4kit.report.listing import (
     numbered_text,
     plain_text,
 )
-from ext4kit.report.records import write_records
+from ext4kit.report.nodes import node_lines, node_record
+from ext4kit.report.records import write_lines, write_records
 
 _EXAMPLE = """\b
 Examples:
@@ -30,7 +33,23 @@ Examples:
   ext4kit ls disk.img --volume 2 -r /home
   ext4kit ls disk.img -l /home --as-of 4711
   ext4kit ls disk.img -r --lost
+  ext4kit ls disk.img -l /home --view deleted
+  ext4kit ls disk.img /2026-03-01T03:00/etc --view as-of
 """
+
+
+def _list_nodes(
+    session: Session, target: str, recursive: bool, is_long: bool, human: bool, numbered: bool
+) -> None:
+    """List what `--view` shows."""
+    node = session.view.lookup(os.fsencode(target))
+    nodes: Iterable[Node] = node.children() if node.kind == "directory" else (node,)
+    if recursive:
+        nodes = chain.from_iterable(some.nodes for some in session.view.walk(start=node))
+    if session.options.json:
+        write_records(map(node_record, nodes))
+    else:
+        write_lines(node_lines(nodes, recursive, is_long, human, numbered))
 
 
 class _Command(GroupedCommand):
@@ -51,7 +70,7 @@ def _tell_of_names(options: CommonOptions, found: Iterable[ListedNames]) -> None
 @click.command(
     "ls", cls=_Command, context_settings={"help_option_names": ["--help"]}, epilog=_EXAMPLE
 )
-@shared(as_of=True, lost=True)
+@shared(as_of=True, lost=True, view=True)
 @click.argument("target", default="/")
 @click.option(
     "-l", "--long", "is_long", is_flag=True, help="Show mode, owner, size and time (UTC)."
@@ -81,8 +100,15 @@ def command(
 
     With --lost, the tree of the file system that this one overwrote; directories without a known
     name are in its root as inode-NUMBER-GENERATION.
+
+    --view reads another tree. In `deleted` and `all`, a second file of a name has ~2 behind it;
+    files without a path are in /$Unnamed, contents without an inode in /$Carved. In `versions`,
+    each file is a folder of its versions. In `as-of`, the first name is a time or tid-NUMBER.
     """
     with opened(options) as session:
+        if options.view != LIVE:
+            _list_nodes(session, target, recursive, is_long, human, numbered)
+            return
         with progress(options.quiet or not recursive, "reading the tree"):
             found: Iterable[ListedNames] = list_names(
                 session.fs, os.fsencode(target), recursive, hidden

@@ -17,6 +17,7 @@ from ext4kit.evidence.locator import RAW, Locator, state_of
 from ext4kit.evidence.openers import FORMATS, formats
 from ext4kit.opening import Image
 from ext4kit.units import Moment
+from ext4kit.views import VIEW_NAMES
 
 _LIMITS = OpenLimits()
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -42,6 +43,7 @@ class CommonOptions:
     as_of: int | Moment | None = None
     has_lost: bool = False
     lost_number: int | None = None
+    view: str = VIEW_NAMES[0]
     password_files: tuple[Path, ...] = ()
     key_files: tuple[Path, ...] = ()
     form: str | None = None
@@ -145,6 +147,11 @@ _AS_OF = (
                  help="Show the state after this transaction, or at this time (2026-03-01T18:00, 2h"
                  " ago as 2h), as recorded in the journal."),
 )  # fmt: skip
+_VIEW = (
+    click.option("--view", type=click.Choice(list(VIEW_NAMES)), default=VIEW_NAMES[0],
+                 help="Read the tree of live or deleted files, of all, of the versions of files, of"
+                 " earlier times, of what the root does not reach, or of unallocated blocks."),
+)  # fmt: skip
 _LOST = (
     click.option("--lost", "has_lost", is_flag=True,
                  help="Read the file system that this one overwrote."),
@@ -204,6 +211,7 @@ def shared(
     json: bool = True,
     as_of: bool = False,
     lost: bool = False,
+    view: bool = False,
     several: bool = False,
     more: bool = False,
 ) -> Decorator:
@@ -214,6 +222,7 @@ def shared(
         json: offer `--json`.
         as_of: offer `--as-of`.
         lost: offer `--lost`.
+        view: offer `--view`.
         several: offer `--image` and `--all-volumes` (`several.for_each_volume`).
         more: offer further arguments IMAGE.
     """
@@ -222,6 +231,7 @@ def shared(
         (_CHOICES, choices),
         (_AS_OF, as_of),
         (_LOST, lost),
+        (_VIEW, view),
         (_KEYS, True),
         (_JSON, json),
     )

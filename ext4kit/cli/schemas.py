@@ -18,6 +18,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "deletions": ("report.triage.records:DeletionsRecord",),
     "difference": ("report.crosscheck:DifferenceRecord",),
     "disk map": ("report.triage.records:DiskMapRecord",),
+    "node": ("report.nodes:NodeRecord",),
     "entry": ("report.listing:EntryRecord", "report.listing:UnknownEntryRecord"),
     "event": ("report.timeline:EventRecord",),
     "evidence": ("report.hashes:EvidenceRecord",),
@@ -71,6 +72,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "writer": ("report.info:WriterRecord",),
 }
 _DESCRIPTIONS = {  # of kinds with several types or with a different description
+    "node": "A file or directory of another tree (`ls --view`, `stat --view`).",
     "entry": "A directory entry and its inode (`ls`).",
     "finding": "A defect (`verify`, `journal audit`).",
     "gap": "A gap in the transaction ids (`journal audit`).",

@@ -32,6 +32,7 @@ from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.signatures import UNKNOWN
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.opening import Image, ImageVolume, open_image
 from ext4kit.problems import Problem, Problems, Severity
 from ext4kit.report.records import (
@@ -45,6 +46,7 @@ from ext4kit.report.times import iso
 from ext4kit.units import NANOSECONDS, Moment
 
 if TYPE_CHECKING:
+    from ext4kit.filesystem.view import View
     from ext4kit.workspace import Workspace
 
 _MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
@@ -71,6 +73,16 @@ class Session:
         from ext4kit.workspace import Workspace
 
         return Workspace(self.fs)
+
+    @cached_property
+    def view(self) -> View:
+        """The tree that `--view` names."""
+        from ext4kit.views.opening import open_view
+
+        if self.options.as_of is not None and self.options.view != LIVE:
+            raise RequestError("--as-of reads the live tree alone; omit --view")
+        with progress(self.options.quiet, "searching") as tell:
+            return open_view(self.workspace, self.options.view, tell)
 
     @property
     def locator(self) -> Locator:
@@ -300,9 +312,6 @@ def _filesystem(image: Image, volume: ImageVolume, options: CommonOptions) -> Fi
 
 def _tell_moment(fs: FileSystem, time: int) -> None:
     """Tell which transaction a time selected, and how much earlier that was committed."""
-    from ext4kit.as_of import AsOfFileSystem
-
-    assert isinstance(fs, AsOfFileSystem)
     text = f"note: the state after transaction {fs.as_of}"
     if fs.as_of_time >= 0:
         before = (time - fs.as_of_time) / NANOSECONDS

@@ -10,7 +10,9 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import Session, opened, show
 from ext4kit.errors import AccessError, path_text
+from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.report.inode_facts import inode_lines, inode_record, unknown_lines, unknown_record
+from ext4kit.report.nodes import node_facts, node_record
 from ext4kit.report.records import write_record
 
 _EXAMPLE = """\b
@@ -18,11 +20,12 @@ Examples:
   ext4kit stat disk.img /etc/passwd
   ext4kit stat disk.img '<12>' --json
   ext4kit stat disk.img /etc/passwd --as-of 4711
+  ext4kit stat disk.img /home/anna/notes.txt --view deleted
 """
 
 
 @click.command("stat", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(as_of=True, lost=True)
+@shared(as_of=True, lost=True, view=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
     """Show all fields of the inode of each TARGET: a path, or an inode number as '<12>'.
@@ -34,7 +37,11 @@ def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
         for place, target in enumerate(map(os.fsencode, targets)):
             if place and not options.json:
                 click.echo()
-            _show(session, target)
+            if options.view == LIVE:
+                _show(session, target)
+            else:
+                node = session.view.lookup(target)
+                show(options, [node_record(node)], node_facts(node))
 
 
 def _show(session: Session, target: bytes) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 
 import click
 
 from ext4kit.selection import Limits
-from ext4kit.units import NANOSECONDS
+from ext4kit.times import parse_moment
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)([kmgt]?)(?:i?b)?", re.IGNORECASE)
 TIME_HELP = "2026-03-01, '2026-03-01 18:00', @1772388000, today, yesterday or 2h (before now)"
@@ -32,29 +29,6 @@ def named(
         text = f"{min(unknown)!r} is none of {', '.join(known)}"
         raise click.BadParameter(text, context, option)
     return names
-
-
-def parse_moment(text: str, now: int) -> int:
-    """A time in ns since 1970: ISO 8601 (UTC without a zone), @SECONDS, a word, or a span ago.
-
-    Args:
-        text: as typed.
-        now: ns since 1970.
-
-    Raises:
-        ValueError: it is no time.
-    """
-    if text.startswith("@") and text[1:].isdigit():
-        return int(text[1:]) * NANOSECONDS
-    today = now - now % (86_400 * NANOSECONDS)
-    words = {"now": now, "today": today, "yesterday": today - 86_400 * NANOSECONDS}
-    if text in words:
-        return words[text]
-    if text[:-1].isdigit() and text[-1:] in _SPANS:
-        return now - int(text[:-1]) * _SPANS[text[-1]] * NANOSECONDS
-    moment = datetime.fromisoformat(text)
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def moment(context: click.Context, option: click.Parameter, value: str | None) -> int | None:

@@ -18,13 +18,13 @@ from ext4kit.fields import FileType, SomeDigests
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
-from ext4kit.filesystem.selected import selected_files
+from ext4kit.filesystem.live_view import LiveView
 from ext4kit.filetypes.identify import Kind
 from ext4kit.parsers.inode import CRTIME_END, KINDS, InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.recovery import DeletedFile
-from ext4kit.report.deleted import known_path
+from ext4kit.recovery.tree_paths import tree_path
 from ext4kit.report.listing import link_targets
-from ext4kit.report.safe import printable_lines
+from ext4kit.report.safe import printable, printable_lines
 from ext4kit.selection import Selection
 from ext4kit.units import Progress
 
@@ -148,7 +148,7 @@ def live_batches(
         progress: called with (names done, total names; an estimate where they are very many).
         selection: conditions of the files.
     """
-    for some in selected_files(fs, selection or Selection(), AT_ONCE):
+    for some in LiveView(fs).walk(selection, at_once=AT_ONCE):
         rows = list(_live_rows(fs, some.paths, some.table))
         batch = Batch(rows, [[]] * len(rows), [{}] * len(rows))
         if ranges or digester:
@@ -256,11 +256,9 @@ def gone_batches(
 
 def _gone_row(file: DeletedFile, types: bool) -> FileRow:
     inode, format = file.inode, file.content_type() if types else file.file_type
+    path = printable(tree_path(file))
     if inode is None:
-        path = f"/$Carved/block-{file.first_block}{format.extension if format else ''}"
         return FileRow(path, size=file.size, gone=file, format=format)
-    nameless = f"/$Unnamed/inode-{file.number}-{file.generation}"
-    path = known_path(file, "/$Unnamed") or nameless
     return FileRow(
         path=path, raw=file.path, number=inode.number, generation=inode.generation,
         mode=inode.mode, uid=inode.uid, gid=inode.gid, size=file.size, links=inode.links_count,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ext4kit.filesystem.blocks import BlockReader
 
 CHUNK_BYTES = 4 << 20
+HEAD_BYTES = 64 << 10  # of a content, to tell its type
 OUTSIDE = "the range lies beyond the end of the evidence"
 OVERFULL = "the block map names more blocks than the evidence holds"
 
@@ -126,6 +127,13 @@ class Content:
         stream = self.open()
         stream.seek(offset)
         return stream.read(max(min(offset + length, self.size) - offset, 0))
+
+    def head(self) -> bytes:
+        """Its start, as much as tells its type; b"" where it cannot be read."""
+        try:
+            return self.read(0, HEAD_BYTES)
+        except AccessError:
+            return b""
 
     def open(self) -> io.BufferedReader:
         """A seekable binary file object; its reads take only what they need.

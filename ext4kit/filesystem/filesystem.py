@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ext4kit.filesystem.overwritten import OverwrittenStart
 
 FOLDER = b"unattached"  # has what cannot be reached from the root
+LIVE, LOST = "live", "lost"  # states of a file system
 INODES_OF_A_TREE = 1 << 20  # in use; more are listed in pieces
 XATTR_VALUE_LIMIT = 1 << 26
 
@@ -52,12 +53,19 @@ class FileSystem(Inodes):
     Attributes:
         journal_device: the external journal, if the file system has one and it was given.
         as_of: stored tid of the transaction whose state is shown; None for the present.
+        as_of_time: when that was committed, ns; -1 if unknown.
         overwritten: the source without its first bytes, if foreign data overwrote them.
     """
 
     journal_device: Source | None = None
     overwritten: OverwrittenStart | None = None
     as_of: TransactionId | None = None
+    as_of_time: int = -1
+
+    @property
+    def state(self) -> str:
+        """The state in one word, as in the identity of nodes: "live", "tid-4711", "lost"."""
+        return LIVE if self.as_of is None else f"tid-{self.as_of}"
 
     @classmethod
     def from_source(cls, source: Source, superblock: int | None = None) -> FileSystem:

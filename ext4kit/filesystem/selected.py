@@ -2,63 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Rows, UInt16s
-from ext4kit.errors import AccessError, CorruptError
+from ext4kit.errors import CorruptError
 from ext4kit.fields import FileType
 from ext4kit.filesystem.filesystem import FileSystem
-from ext4kit.filesystem.inodes import ROOT
 from ext4kit.parsers.inode import KINDS, Inode, InodeTable
 from ext4kit.selection import Limits, Selection
-
-HEAD_BYTES = 64 << 10  # of a content, to tell its type
-
-
-@dataclass(frozen=True, slots=True)
-class SelectedFiles:
-    """The selected ones of some consecutive names below a directory.
-
-    Attributes:
-        paths: their full paths; table: their inodes.
-        places: place of each among all names of the walk.
-        start, end: places of the first of the names, selected or not, and behind the last one.
-        total: number of all names; an estimate where they are very many.
-    """
-
-    paths: list[bytes]
-    table: InodeTable
-    places: Rows
-    start: int
-    end: int
-    total: int
-
-
-def selected_files(
-    fs: FileSystem, selection: Selection, at_once: int, number: int = ROOT, path: bytes = b""
-) -> Iterator[SelectedFiles]:
-    """The selected files below a directory, in tree order.
-
-    Args:
-        fs: the file system.
-        selection: the conditions.
-        at_once: names that are looked at together.
-        number: inode number of the directory.
-        path: its path.
-    """
-    start = 0
-    for tree in fs.tree_pieces(number, path):
-        total = max(fs.names_expected(number), start + len(tree))
-        for some in tree.batches(at_once):
-            paths, numbers = tree.paths_of(some), tree.inode[some]
-            rows = selected_rows(fs, selection, paths, numbers)
-            chosen = [paths[row] for row in rows.tolist()]
-            table, end = fs.inode_table(numbers[rows]), start + len(paths)
-            yield SelectedFiles(chosen, table, start + rows, start, end, total)
-            start = end
 
 
 def selected_rows(
@@ -117,6 +68,6 @@ def _head(fs: FileSystem, inode: Inode) -> bytes:
     if inode.kind != "file":
         return b""
     try:
-        return fs.content(inode).read(0, min(HEAD_BYTES, inode.size))
-    except (AccessError, CorruptError):
+        return fs.content(inode).head()
+    except CorruptError:
         return b""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ext4kit.journal.block_history import BlockHistory
 from ext4kit.journal.log import Log
+from ext4kit.units import NANOSECONDS
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
@@ -32,6 +33,18 @@ class SharedLog:
     def log(self) -> Log | None:
         """The log; None if there is none that can be read."""
         return Log.open(self.fs)
+
+    @cached_property
+    def last_moment(self) -> int:
+        """The last time that the file system tells of itself, ns since 1970.
+
+        The later one of the last write that the superblock tells and of the newest commit.
+        """
+        superblock = self.fs.superblock
+        last = max(superblock.write_time, superblock.mount_time) * NANOSECONDS
+        if self.log is None or not len(self.log.transactions):
+            return last
+        return max(last, int(self.log.transactions.commit_time_ns.max()))
 
     def copies(self, committed_only: bool = False) -> BlockHistory | None:
         """The copies of blocks in the log, of committed transactions alone or of all."""

@@ -15,6 +15,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.filesystem.block_maps import MOST_BLOCKS, BlockMaps, has_map, map_inodes
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks, unreadable_blocks
+from ext4kit.filesystem.filesystem import LOST
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.lost.identify import FsIdentity, read_records
 from ext4kit.lost.inode_tables import InodeTableMap
@@ -137,6 +138,7 @@ class LostFileSystem(FileSystem):
 
     blocks: LostBlocks
     unreadable = GONE
+    state = LOST
 
     def content_uncertainties(self, table: InodeTable) -> list[Reason | None]:
         """None for each inode: the grades of a lost file system tell what speaks against it."""

@@ -17,7 +17,8 @@ from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.inodes import ROOT
-from ext4kit.filesystem.selected import selected_files, selected_rows
+from ext4kit.filesystem.live_view import LiveNode, LiveView
+from ext4kit.filesystem.selected import selected_rows
 from ext4kit.output import (
     MANIFEST,
     Manifest,
@@ -172,7 +173,8 @@ def _items(
         yield ExtractItem(top_path, parts(path), root, doubt=doubt)
     if not fs.has_entries(number):
         return
-    for some in selected_files(fs, selection, AT_ONCE, number, path):
+    start = LiveNode.of(fs, path, number, root)
+    for some in LiveView(fs).walk(selection, start, AT_ONCE):
         doubts = fs.content_uncertainties(some.table)
         lists = some.places.tolist(), fs.inodes_known(some.table.number).tolist(), doubts
         each = zip(some.paths, some.table.each(), fs.block_maps(some.table), *lists, strict=True)

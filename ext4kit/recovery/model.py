@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
-from ext4kit.errors import AccessError
 from ext4kit.fields import FileType
 from ext4kit.filesystem.content import Content
 from ext4kit.history.places import Ground
@@ -256,14 +255,7 @@ class DeletedFile:
 
     def head(self) -> bytes:
         """Start of the content; b"" where there is none or it cannot be read."""
-        from ext4kit.filetypes.identify import HEAD_BYTES
-
-        if self._content is None:
-            return b""
-        try:
-            return self._content.read(0, min(HEAD_BYTES, self._content.size))
-        except AccessError:
-            return b""
+        return b"" if self._content is None else self._content.head()
 
 
 class Unbound(StrEnum):

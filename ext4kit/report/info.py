@@ -10,6 +10,7 @@ from ext4kit import fields
 from ext4kit.errors import AccessError
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.filesystem import LOST
 from ext4kit.history.writer import Version, Writer, find_writer
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
@@ -35,7 +36,15 @@ _VERDICTS = {True: "ok", False: "BAD", None: "not stored"}  # on a checksum
 
 
 def info_lines(fs: FileSystem, groups: bool) -> Iterator[str]:
-    """The lines of dumpe2fs, those of this program, then those of each group."""
+    """The lines of dumpe2fs, those of this program, then those of each group.
+
+    Of a lost file system: what is known of it, and from where.
+    """
+    if fs.state == LOST:
+        from ext4kit.report.lost import lost_lines
+
+        yield from lost_lines(fs)
+        return
     log, mmp, bad_blocks = Log.open(fs), read_mmp(fs), _bad_blocks(fs)
     lines = fact_lines(superblock_facts(fs.superblock))
     if log:
@@ -73,6 +82,11 @@ class StateRecord(TypedDict):
 
 def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
     """The same facts as records: superblock, journal, mmp, state, writer, groups."""
+    if fs.state == LOST:
+        from ext4kit.report.lost import lost_record
+
+        yield lost_record(fs)
+        return
     log, mmp = Log.open(fs), read_mmp(fs)
     yield superblock_record(fs.superblock)
     if log:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from ext4kit import fields
+from ext4kit.filesystem import FileSystem
 from ext4kit.lost import LostFileSystem
 
 _CLEAN = {
@@ -32,8 +33,9 @@ class LostRecord(TypedDict):
     later_was_mounted: bool
 
 
-def lost_record(fs: LostFileSystem) -> LostRecord:
+def lost_record(fs: FileSystem) -> LostRecord:
     """The facts as a record."""
+    assert isinstance(fs, LostFileSystem)
     superblock, origin, tables = fs.superblock, fs.identity, fs.inode_tables
     found = tables.byte >= 0
     return {
@@ -55,8 +57,9 @@ def lost_record(fs: LostFileSystem) -> LostRecord:
     }
 
 
-def lost_lines(fs: LostFileSystem) -> list[str]:
+def lost_lines(fs: FileSystem) -> list[str]:
     """The facts, one per line."""
+    assert isinstance(fs, LostFileSystem)
     facts, seed = lost_record(fs), fs.identity.seed
     rows = (
         ("UUID", facts["uuid"] or "unknown"),

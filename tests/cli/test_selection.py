@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from ext4kit.cli.recover import command
-from ext4kit.cli.values import parse_moment, size_limits
+from ext4kit.cli.values import size_limits
 from ext4kit.selection import Limits, Selection, is_glob
+from ext4kit.times import parse_moment
 from ext4kit.units import NANOSECONDS
 from sample_images import unpack
 from sample_images.recipes.truth import Truth, load
@@ -286,3 +287,10 @@ def test_what_carving_may_still_find_is_said(run: Run, built: Images) -> None:
     assert re.search(rb"the blocks of [\d,]+ of the selected files are unknown", quick.stderr)
     asked = run("deleted", image, "--owner", "0", "--sources", "all")
     assert b"not carved" not in asked.stderr
+
+
+def test_a_time_is_read_to_the_nanosecond() -> None:
+    """As commands print it: a time in microseconds would be that of the commit before."""
+    assert parse_moment("1970-01-01T00:00:01.844621632Z", 0) == 1_844_621_632
+    assert parse_moment("1970-01-01 00:00:01,5", 0) == 1_500_000_000
+    assert parse_moment("1970-01-01T01:00:00.000000001+01:00", 0) == 1

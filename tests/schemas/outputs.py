@@ -28,6 +28,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("info", "IMAGE", "--lost"),
     ("ls", "IMAGE", "-r"),
     ("ls", "IMAGE", "-a"),
+    ("ls", "IMAGE", "-r", "--view", "all"),
+    ("stat", "IMAGE", "/", "--view", "deleted"),
     ("stat", "IMAGE", "/", "<1>", "<7>", "<8>", "<12>", "<13>"),
     ("extract", "IMAGE", "/", "-o", FOLDER, "--verify-evidence"),
     ("deleted", "IMAGE", "--versions", "--names"),

@@ -1,0 +1,299 @@
+"""A tree of files in one of its states, which every front end can list, read and search.
+
+A node knows what is below it and what it holds; a view finds nodes and walks over them. The live
+file system, deleted files, versions and unallocated space are views of the same kind (`ext4kit/
+views`), so that a command that takes one takes all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from ext4kit.errors import AccessError, CorruptError, RequestError, path_text
+from ext4kit.fields import FileType
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.filesystem import LIVE
+from ext4kit.parsers.inode import Inode
+from ext4kit.reasons import Reason
+from ext4kit.selection import Selection
+
+AT_ONCE = 1 << 13
+MAX_DEPTH = 4096  # as of names in a path that the kernel takes
+_SYNTHETIC = 1 << 63  # set in numbers of nodes that no inode of the live tree stands for
+
+
+class NodeId(NamedTuple):
+    """Identity of a node, the same in every run on the same evidence.
+
+    Attributes:
+        state: the view: "live", "deleted", "tid-4711" ...
+        inode: inode number; 0 for none.
+        generation: of the inode.
+        detail: what tells nodes of one inode apart, or names one without an inode.
+    """
+
+    state: str
+    inode: int = 0
+    generation: int = 0
+    detail: str = ""
+
+    def __str__(self) -> str:
+        inode = f"{self.inode}-{self.generation}" if self.inode else ""
+        return ":".join(part for part in (self.state, inode, self.detail) if part)
+
+    @property
+    def number(self) -> int:
+        """A number of 64 bits for `st_ino`: the inode number in the live tree, else a hash."""
+        if self.state == LIVE and self.inode:
+            return self.inode
+        digest = blake2b(str(self).encode("utf-8", "surrogateescape"), digest_size=8).digest()
+        return int.from_bytes(digest, "little") | _SYNTHETIC
+
+
+@dataclass(frozen=True)
+class Node(ABC):
+    """A file, directory, link or device of a view.
+
+    Attributes:
+        id: its identity.
+        path: full path in the view; b"/" for the root.
+        inode: the state of its inode; None where it has none or that is unknown.
+    """
+
+    id: NodeId
+    path: bytes
+    inode: Inode | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> bytes:
+        """Name in its directory."""
+        return self.path.rpartition(b"/")[2]
+
+    @property
+    def kind(self) -> FileType:
+        """File type."""
+        return "file" if self.inode is None else self.inode.kind
+
+    @property
+    def size(self) -> int | None:
+        """Bytes, None if unknown."""
+        return None if self.inode is None else self.inode.size
+
+    @property
+    def further_paths(self) -> Sequence[bytes]:
+        """Other full paths that it had."""
+        return ()
+
+    @property
+    def number(self) -> int | None:
+        """Inode number."""
+        return self.id.inode or None
+
+    @property
+    def uid(self) -> int | None:
+        """Owner."""
+        return None if self.inode is None else self.inode.uid
+
+    @property
+    def mtime(self) -> int | None:
+        """Last modification, ns."""
+        return None if self.inode is None else self.inode.mtime
+
+    @property
+    def deletion_time(self) -> int | None:
+        """When it was deleted, ns."""
+        return None
+
+    @property
+    def grade(self) -> str | None:
+        """Grade of the content; None for the file as it is."""
+        return None
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Why the content is uncertain or incomplete."""
+        return ()
+
+    def children(self) -> Iterable[Node]:
+        """What is in it, by name; nothing in a file."""
+        return ()
+
+    def child(self, name: bytes) -> Node | None:
+        """What has a name in it; None for nothing."""
+        return next((node for node in self.children() if node.name == name), None)
+
+    def content(self) -> Content | None:
+        """The bytes of a file; None where there are none.
+
+        Raises:
+            CorruptError: its inode or its map cannot be read.
+        """
+        return None
+
+    def link_target(self) -> bytes | None:
+        """The target of a symlink.
+
+        Raises:
+            AccessError: it cannot be read.
+        """
+        return None
+
+    def xattrs(self) -> Mapping[bytes, bytes]:
+        """Extended attributes."""
+        return {}
+
+    def head(self) -> bytes:
+        """Start of its content; b"" where there is none or it cannot be read."""
+        try:
+            content = self.content() if self.kind == "file" else None
+            return b"" if content is None else content.head()
+        except (AccessError, CorruptError):
+            return b""
+
+
+@dataclass(frozen=True)
+class Folder(Node):
+    """A directory that stands for no inode, with what a function gives."""
+
+    fill: Callable[[], Iterable[Node]] = field(default=tuple, repr=False, compare=False)
+
+    @property
+    def kind(self) -> FileType:
+        """A directory."""
+        return "directory"
+
+    @cached_property
+    def _by_name(self) -> dict[bytes, Node]:
+        return {node.name: node for node in self.fill()}
+
+    def children(self) -> Iterable[Node]:
+        """What is in it, by name."""
+        return (node for _, node in sorted(self._by_name.items()))
+
+    def child(self, name: bytes) -> Node | None:
+        """What has a name in it."""
+        return self._by_name.get(name)
+
+
+@dataclass(frozen=True)
+class WalkBatch(ABC):
+    """Some consecutive nodes of a walk.
+
+    Attributes:
+        end: names that were looked at, with those of this batch.
+        total: names of the whole walk; an estimate where they are very many, `end` if unknown.
+    """
+
+    end: int
+    total: int
+
+    @property
+    @abstractmethod
+    def paths(self) -> list[bytes]:
+        """Full path of each."""
+
+    @property
+    @abstractmethod
+    def nodes(self) -> Iterable[Node]:
+        """The nodes."""
+
+    @abstractmethod
+    def runs(self) -> Runs:
+        """The runs of all contents; the owner of each is a row of the batch."""
+
+
+@dataclass(frozen=True)
+class NodeBatch(WalkBatch):
+    """Nodes that exist as objects."""
+
+    found: Sequence[Node]
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes."""
+        return self.found
+
+    @property
+    def paths(self) -> list[bytes]:
+        """Full path of each."""
+        return [node.path for node in self.found]
+
+    def runs(self) -> Runs:
+        """The runs of all contents; the owner of each is a row of the batch."""
+        parts = [Runs.single(*(np.zeros(0, np.int64),) * 3)]
+        for row, node in enumerate(self.nodes):
+            try:
+                content = node.content() if node.kind == "file" else None
+            except (AccessError, CorruptError):
+                continue
+            if content is not None and content.runs is not None:
+                runs = content.runs
+                parts.append(Runs(runs.owner * 0 + row, runs.logical, runs.length, runs.physical,
+                                  runs.unwritten))  # fmt: skip
+        return Runs.concat(parts)
+
+
+class View:
+    """A tree of nodes.
+
+    Args:
+        root: its root directory.
+    """
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+
+    def lookup(self, path: str | bytes) -> Node:
+        """The node at a path.
+
+        Raises:
+            RequestError: there is none.
+        """
+        raw = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
+        node = self.root
+        for part in raw.split(b"/"):
+            below = node if part in (b"", b".") else node.child(part)
+            if below is None:
+                raise RequestError(f"{path_text(raw)}: no such file or directory in this view")
+            node = below
+        return node
+
+    def walk(
+        self, selection: Selection | None = None, start: Node | None = None, at_once: int = AT_ONCE
+    ) -> Iterator[WalkBatch]:
+        """The selected nodes below a directory, depth first, some at a time.
+
+        Args:
+            selection: the conditions; all nodes without it.
+            start: the directory; the root without it.
+            at_once: nodes of a batch.
+        """
+        wanted, end = selection or Selection(), 0
+        nodes = _below(start or self.root)
+        while some := list(islice(nodes, at_once)):
+            end += len(some)
+            yield NodeBatch(end, end, [node for node in some if wanted.selects(node)])
+
+
+def _below(start: Node) -> Iterator[Node]:
+    """All nodes below a directory, depth first; a directory is not entered within itself."""
+    waiting = [(iter(start.children()), start.id)]
+    entered = {start.id}
+    while waiting:
+        node = next(waiting[-1][0], None)
+        if node is None:
+            entered.discard(waiting.pop()[1])
+            continue
+        yield node
+        if node.kind == "directory" and node.id not in entered and len(waiting) < MAX_DEPTH:
+            waiting.append((iter(node.children()), node.id))
+            entered.add(node.id)

@@ -1,0 +1,6 @@
+"""Trees of files beside the live one: deleted files, versions, earlier times, unallocated space.
+
+Every view is a `filesystem.view.View`; `opening.open_view` opens one by its name.
+"""
+
+VIEW_NAMES = ("live", "deleted", "all", "versions", "as-of", "unattached", "unallocated")

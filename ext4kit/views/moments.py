@@ -1,0 +1,78 @@
+"""The file system at earlier times: `/2026-03-01T03:00/etc/passwd`, `/2h/etc`, `/tid-4711/etc`.
+
+Every time that the journal covers can be looked up; a listing shows some of its commits. A span as
+`2h` counts back from the last time that the file system tells of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from ext4kit.as_of import recorded_range
+from ext4kit.errors import RequestError
+from ext4kit.filesystem.inodes import ROOT
+from ext4kit.filesystem.live_view import LiveNode
+from ext4kit.filesystem.view import Folder, Node, NodeId, View
+from ext4kit.times import iso, parse_moment
+from ext4kit.units import Moment
+from ext4kit.workspace import Workspace
+
+MOST_LISTED = 100
+_TID = "tid-"
+
+
+@dataclass(frozen=True)
+class _Moments(Folder):
+    """The root: each name of a time is in it."""
+
+    workspace: Workspace = field(kw_only=True, repr=False, compare=False)
+
+    def child(self, name: bytes) -> Node | None:
+        """The file system at the time that a name means; None where the journal has no such."""
+        return moment_node(self.workspace, name.decode("utf-8", "replace"))
+
+
+class MomentsView(View):
+    """The states that the journal records, each a directory.
+
+    Args:
+        workspace: of the file system as it is.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        super().__init__(_Moments(NodeId("as-of"), b"/", fill=self._listed, workspace=workspace))
+
+    def _listed(self) -> Iterable[Node]:
+        """At most `MOST_LISTED` commits, evenly among all; none without a journal."""
+        try:
+            times = recorded_range(self._workspace).commit_times
+        except RequestError:
+            return
+        known = np.unique(times[times >= 0])
+        rows = np.unique(np.linspace(0, len(known) - 1, MOST_LISTED).astype(np.int64))
+        for time in known[rows[: len(known)]].tolist():
+            name = iso(time)
+            identity = NodeId("as-of", detail=name)
+            yield Folder(identity, b"/" + name.encode(), fill=partial(self._inside, name))
+
+    def _inside(self, name: str) -> Iterable[Node]:
+        node = moment_node(self._workspace, name)
+        return () if node is None else node.children()
+
+
+def moment_node(workspace: Workspace, name: str) -> Node | None:
+    """The root directory at a time, or after a transaction as `tid-4711`; None for no such."""
+    try:
+        if name.startswith(_TID) and name[len(_TID) :].isdigit():
+            wanted: int | Moment = int(name[len(_TID) :])
+        else:
+            wanted = Moment(parse_moment(name, workspace.last_moment))
+        fs = workspace.as_of(wanted).fs
+    except (RequestError, ValueError, OverflowError):
+        return None
+    return LiveNode.of(fs, b"/" + name.encode(), ROOT, fs.inode(ROOT))

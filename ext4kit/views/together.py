@@ -1,0 +1,107 @@
+"""Two views side by side: what is live and what was deleted in one tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ext4kit.fields import FileType
+from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.view import Node, View
+from ext4kit.reasons import Reason
+
+
+@dataclass(frozen=True)
+class JoinedNode(Node):
+    """A node of one of two views, and the directory of the same path in the other one.
+
+    Attributes:
+        own: the node.
+        other: the directory in the other view; None where there is none.
+    """
+
+    own: Node = field(kw_only=True, repr=False, compare=False)
+    other: Node | None = field(default=None, kw_only=True, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, path: bytes, own: Node, other: Node | None = None) -> JoinedNode:
+        """The node under a path of the joined tree."""
+        return cls(own.id, path, own.inode, own=own, other=other)
+
+    @property
+    def kind(self) -> FileType:
+        """File type."""
+        return self.own.kind
+
+    @property
+    def size(self) -> int | None:
+        """Bytes, None if unknown."""
+        return self.own.size
+
+    @property
+    def further_paths(self) -> tuple[bytes, ...]:
+        """Other full paths that it had."""
+        return (*(() if self.own.path == self.path else (self.own.path,)), *self.own.further_paths)
+
+    @property
+    def deletion_time(self) -> int | None:
+        """When it was deleted, ns."""
+        return self.own.deletion_time
+
+    @property
+    def grade(self) -> str | None:
+        """Grade of a deleted file."""
+        return self.own.grade
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Why the content is uncertain or incomplete."""
+        return self.own.reasons
+
+    def children(self) -> Iterable[Node]:
+        """What is in it in either view, by name; a second one of a name gets `~2`."""
+        above = self.path.rstrip(b"/") + b"/"
+        mine = {node.name: node for node in self.own.children()}
+        others = {} if self.other is None else {n.name: n for n in self.other.children()}
+        found = {}
+        for name, node in mine.items():
+            other = others.get(name)
+            are_folders = other is not None and {node.kind, other.kind} == {"directory"}
+            found[name] = JoinedNode.of(
+                above + name, node, others.pop(name) if are_folders else None
+            )
+        for name, node in others.items():
+            free, number = name, 1
+            while free in found:
+                number += 1
+                free = b"%s~%d" % (name, number)
+            found[free] = JoinedNode.of(above + free, node)
+        return (node for _, node in sorted(found.items()))
+
+    def child(self, name: bytes) -> Node | None:
+        """What has a name in it."""
+        own, other = self.own.child(name), self.other.child(name) if self.other else None
+        if own is None:  # maybe a name with ~2
+            return super().child(name) if other is None or b"~" in name else self._beside(other)
+        are_folders = other is not None and {own.kind, other.kind} == {"directory"}
+        return replace(self._beside(own), other=other if are_folders else None)
+
+    def _beside(self, node: Node) -> JoinedNode:
+        return JoinedNode.of(self.path.rstrip(b"/") + b"/" + node.name, node)
+
+    def content(self) -> Content | None:
+        """The bytes of a file."""
+        return self.own.content()
+
+    def link_target(self) -> bytes | None:
+        """The target of a symlink."""
+        return self.own.link_target()
+
+    def xattrs(self) -> Mapping[bytes, bytes]:
+        """Extended attributes."""
+        return self.own.xattrs()
+
+
+def joined(first: View, second: View) -> View:
+    """Two views as one; of a name that both have, the first has it and the second gets `~2`."""
+    return View(JoinedNode.of(b"/", first.root, second.root))

@@ -1,0 +1,65 @@
+"""The unallocated space as files: one for each run of unallocated blocks that the evidence has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.blocks import BlockReader
+from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.view import Folder, Node, NodeId, View
+from ext4kit.units import Progress
+from ext4kit.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class RunNode(Node):
+    """Consecutive unallocated blocks.
+
+    Attributes:
+        blocks: reads them.
+        first: the first block.
+        count: blocks.
+    """
+
+    blocks: BlockReader = field(kw_only=True, repr=False, compare=False)
+    first: int = field(kw_only=True)
+    count: int = field(kw_only=True)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.count * self.blocks.block_size
+
+    def content(self) -> Content:
+        """The bytes of the blocks."""
+        number = np.array([self.first])
+        none = np.zeros(1, np.int64)
+        run = Runs(none, none, np.array([self.count]), number, np.zeros(1, bool))
+        return Content(self.blocks, self.size, run)
+
+
+class UnallocatedView(View):
+    """`/block-FIRST-LAST` for each run of unallocated blocks.
+
+    Args:
+        workspace: of the file system.
+        progress: not called: bitmaps are read fast.
+    """
+
+    def __init__(self, workspace: Workspace, progress: Progress | None = None) -> None:
+        self._workspace = workspace
+        super().__init__(Folder(NodeId("unallocated"), b"/", fill=self._runs))
+
+    def _runs(self) -> Iterable[Node]:
+        from ext4kit.unallocated.space import UnallocatedSpace
+
+        space = UnallocatedSpace(self._workspace.history())
+        runs = space.runs_with_data
+        for first, count in zip(runs.start.tolist(), runs.length.tolist(), strict=True):
+            path = b"/block-%d-%d" % (first, first + count - 1)
+            identity = NodeId("unallocated", detail=path[1:].decode())
+            yield RunNode(identity, path, blocks=space.blocks, first=first, count=count)
