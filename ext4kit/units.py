@@ -7,6 +7,7 @@ place for single structures and for whole tables.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NewType, TypeAlias, overload
 
@@ -20,6 +21,8 @@ TransactionId = NewType("TransactionId", int)  # jbd2 sequence number, 32 bits, 
 NANOSECONDS = 1_000_000_000  # in a second
 SECTOR = 512  # bytes; the unit of `i_blocks` and of partition tables
 Progress = Callable[[int, int], None]  # (done, total), in the unit that the function names
+# called with the title of a step; a context that gives the step's progress callback
+ProgressStep = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 @dataclass(frozen=True, slots=True)

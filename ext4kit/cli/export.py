@@ -12,18 +12,16 @@ from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, Command, CommonOptions
-from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
-from ext4kit.cli.session import Session, opened
+from ext4kit.cli.session import opened
 from ext4kit.cli.several import for_each_volume
 from ext4kit.cli.values import named
 from ext4kit.errors import RequestError
-from ext4kit.export import DATABASE, HASHES, Export, Subject, Target, exporting
+from ext4kit.export import DATABASE, HASHES, PARTS, Export, Subject, Target, exporting
 from ext4kit.export.summary import export_lines, export_record
 from ext4kit.fields import HashName
 from ext4kit.recovery import Grade
 from ext4kit.report.records import write_record
-from ext4kit.selection import Selection
 
 _EXAMPLE = """\b
 Examples:
@@ -43,8 +41,6 @@ _HELP = {
     "jsonl": "The files as JSON lines.",
     DATABASE: "An SQLite database: files, versions, events, findings, signs.",
 }
-PARTS = ("live", "deleted", "events", "findings", "signs")
-_MOST_SIGHTINGS = 1_000_000  # of one rule
 
 
 def _hashes(
@@ -116,7 +112,15 @@ def command(
                 fractions=fractions,
             )
             with exporting(subject, targets, session.evidence_files) as export:
-                _fill(export, session, parts, search, chosen.selection)
+                is_whole = chosen.selection.is_everything and search.least == Grade.OVERWRITTEN
+                export.everything(
+                    session.workspace,
+                    parts,
+                    lambda: deleted_files(session, search, chosen.selection, "live" in parts),
+                    chosen.selection,
+                    session.step,
+                    is_whole,
+                )
             _tell(export, targets, options)
 
 
@@ -141,42 +145,6 @@ def _check(targets: list[Target], prints: bool) -> None:
     paths = [target.path.absolute() for target in targets if target.path]
     if len(set(paths)) < len(paths):
         raise RequestError("two formats cannot be written to the same file")
-
-
-def _fill(
-    export: Export, session: Session, parts: set[str], search: Search, selection: Selection
-) -> None:
-    """Write all parts one after the other, so that only what signs need stays in memory."""
-    quiet = session.options.quiet
-    is_whole = selection.is_everything and search.least == Grade.OVERWRITTEN
-    with_signs = export.wants_signs and is_whole and parts >= {"live", "deleted", "events", "signs"}
-    if "live" in parts:
-        with progress(quiet, "exporting files") as show:
-            export.live(show, selection)
-    if "deleted" in parts:
-        deleted = deleted_files(session, search, selection, "live" in parts)
-        with progress(quiet, "exporting deleted files") as show:
-            export.gone(deleted.files, show)
-        if not with_signs:
-            del deleted
-    if "events" in parts and export.wants_events:
-        with progress(quiet, "reading the journal") as show:
-            timeline = session.workspace.timeline(show)
-        export.events(timeline)
-    if export.wants_signs:
-        from ext4kit.triage.suspicions import find_indicators
-
-        found = None
-        if with_signs:
-            with progress(quiet, "searching signs"):
-                disguises = session.image.evidence.disguises
-                found = find_indicators(session.fs, deleted, timeline, _MOST_SIGHTINGS, disguises)
-            del deleted, timeline
-        export.signs(found)
-    if export.wants_findings:
-        with progress(quiet, "checking"):
-            result = session.workspace.verification() if "findings" in parts else None
-        export.findings(result, [problem for each in session.problems for problem in each])
 
 
 def _tell(export: Export, targets: list[Target], options: CommonOptions) -> None:

@@ -16,7 +16,6 @@ from ext4kit.cli.finding import has_former, sources_option
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.memory import look_for_no_cycles, return_large_blocks
 from ext4kit.cli.options import CONTEXT, CommonOptions
-from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session, opened
 from ext4kit.cli.several import for_each_volume
 from ext4kit.errors import RequestError
@@ -106,10 +105,9 @@ def _extent(
 
 def _case(session: Session, extent: TriageOptions, given: Custody) -> TriageReport:
     """Collect the facts."""
-    quiet = session.options.quiet
     with keeping(given, session, None) as kept:
         disguises = session.image.evidence.disguises
-        summary = triage(session.workspace, extent, lambda title: progress(quiet, title), disguises)
+        summary = triage(session.workspace, extent, session.step, disguises)
         was_another = has_former(session)
     return _report(session, summary, kept, was_another)
 

@@ -43,7 +43,7 @@ from ext4kit.report.records import (
     write_records,
 )
 from ext4kit.report.times import iso
-from ext4kit.units import NANOSECONDS, Moment
+from ext4kit.units import NANOSECONDS, Moment, Progress
 
 if TYPE_CHECKING:
     from ext4kit.filesystem.view import View
@@ -73,6 +73,10 @@ class Session:
         from ext4kit.workspace import Workspace
 
         return Workspace(self.fs)
+
+    def step(self, title: str) -> AbstractContextManager[Progress | None]:
+        """Progress of one long step, on a terminal."""
+        return progress(self.options.quiet, title)
 
     @cached_property
     def view(self) -> View:

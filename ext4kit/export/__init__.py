@@ -1,7 +1,16 @@
 """Writes files, deleted files, events and findings in the formats of other tools."""
 
 from ext4kit.export.digests import HASHES
-from ext4kit.export.exporting import DATABASE, TEXT_FORMATS, Export, Target, exporting
+from ext4kit.export.exporting import DATABASE, PARTS, TEXT_FORMATS, Export, Target, exporting
 from ext4kit.export.format import Subject
 
-__all__ = ["DATABASE", "HASHES", "TEXT_FORMATS", "Export", "Subject", "Target", "exporting"]
+__all__ = [
+    "DATABASE",
+    "HASHES",
+    "PARTS",
+    "TEXT_FORMATS",
+    "Export",
+    "Subject",
+    "Target",
+    "exporting",
+]

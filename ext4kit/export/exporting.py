@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -21,12 +21,14 @@ from ext4kit.export.tabular import CsvTable, JsonLines
 from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
 from ext4kit.output.new_file import new_file, new_text
 from ext4kit.problems import Problem
-from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
 from ext4kit.selection import Selection
 from ext4kit.timeline import EventKind, Timeline
 from ext4kit.triage import Indicator
-from ext4kit.units import Progress
+from ext4kit.triage.suspicions import find_indicators
+from ext4kit.units import Progress, ProgressStep
 from ext4kit.verify import Verification
+from ext4kit.workspace import Workspace
 
 TEXT_FORMATS: dict[str, type[TextFormat]] = {
     "bodyfile": Bodyfile,
@@ -38,7 +40,9 @@ TEXT_FORMATS: dict[str, type[TextFormat]] = {
     "jsonl": JsonLines,
 }
 DATABASE = "db"
+PARTS = ("live", "deleted", "events", "findings", "signs")
 _EVENTS_AT_ONCE = 4096
+_MOST_SIGHTINGS = 1_000_000  # of one rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Export:
     """
 
     def __init__(self, subject: Subject, formats: dict[str, Format]) -> None:
-        self.fs = subject.fs
+        self.fs, self.image = subject.fs, subject.image
         self.formats = formats
         self.counts: Counter[str] = Counter()
         self.grades: Counter[Grade] = Counter()
@@ -124,6 +128,52 @@ class Export:
             each.findings(result, problems)
         found = result.findings.kept if result else ()
         self.counts["findings"] += len(found) + len(problems)
+
+    def everything(
+        self,
+        workspace: Workspace,
+        parts: Collection[str],
+        deleted: Callable[[], DeletedFiles],
+        selection: Selection,
+        step: ProgressStep,
+        is_whole: bool,
+    ) -> None:
+        """Write all parts one after the other, so that only what signs need stays in memory.
+
+        Args:
+            workspace: of the file system.
+            parts: of `PARTS`.
+            deleted: finds the deleted files.
+            selection: of the live files.
+            step: called with a title before each long step; gives its progress callback.
+            is_whole: whether no file is left out of a part; else signs are not searched.
+        """
+        with_signs = is_whole and self.wants_signs and {*PARTS} <= {*parts, "findings"}
+        if "live" in parts:
+            with step("exporting files") as show:
+                self.live(show, selection)
+        if "deleted" in parts:
+            found = deleted()
+            with step("exporting deleted files") as show:
+                self.gone(found.files, show)
+            if not with_signs:
+                del found
+        if "events" in parts and self.wants_events:
+            with step("reading the journal") as show:
+                timeline = workspace.timeline(show)
+            self.events(timeline)
+        if self.wants_signs:
+            signs = None
+            if with_signs:
+                disguises = self.image.evidence.disguises
+                with step("searching signs"):
+                    signs = find_indicators(self.fs, found, timeline, _MOST_SIGHTINGS, disguises)
+                del found, timeline
+            self.signs(signs)
+        if self.wants_findings:
+            with step("checking"):
+                result = workspace.verification() if "findings" in parts else None
+            self.findings(result, [*self.image.problems, *self.fs.problems])
 
     def signs(self, found: Sequence[Indicator] | None) -> None:
         """Write the signs of tampering and intrusion; None if they were not searched."""

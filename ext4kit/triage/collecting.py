@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -25,10 +25,8 @@ from ext4kit.triage.facts import (
 from ext4kit.triage.identity import journal_facts
 from ext4kit.triage.suspicions import Indicator, find_indicators
 from ext4kit.triage.victims import ZeroLengthFile, find_zero_length_files
-from ext4kit.units import Progress
+from ext4kit.units import Progress, ProgressStep
 from ext4kit.verify import Verification, verify
-
-ProgressStep = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 @dataclass(frozen=True, slots=True)
