@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired, TypedDict
 
@@ -25,10 +26,7 @@ from ext4kit.output import (
     OutputDirectory,
     UnwritableError,
     Written,
-    interruption,
-    interrupts_wait,
     output_limit,
-    take_uninterrupted,
 )
 from ext4kit.output.restoring import (
     DEFAULT_PARTS,
@@ -38,6 +36,7 @@ from ext4kit.output.restoring import (
     RestoredPart,
     RestoredParts,
 )
+from ext4kit.output.writing import Parts, TreeWriter
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Severity
 from ext4kit.reasons import Reason, coded, texts
@@ -113,16 +112,8 @@ def extract(
     result = ExtractionResult()
     try:
         with Manifest(out) as manifest:
-            extraction = _Extraction(fs, output, manifest, result)
-            with manifest.completed_by(extraction.waiting):
-                for target, number, wanted in walks:
-                    count_before = extraction.taken
-                    items = _items(fs, target, number, wanted, progress)
-                    take_uninterrupted(items, extraction.take)
-                    if wanted.paths and extraction.taken == count_before:
-                        patterns = ", ".join(map(path_text, wanted.paths))
-                        fs.problems.add(patterns, "no file matches")
-                extraction.finish()
+            every = (_items(fs, *walk, progress) for walk in walks)
+            _Extraction(fs, output, manifest, result).write_all(chain.from_iterable(every))
             output.report(fs.problems)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}") from error
@@ -168,7 +159,8 @@ def _items(
         return top + [part for part in of[skip:].split(b"/") if part]
 
     top_path = path or b"/"
-    if root and len(selected_rows(fs, selection, [top_path], np.array([number]))):
+    has_any = bool(root and len(selected_rows(fs, selection, [top_path], np.array([number]))))
+    if root and has_any:
         doubt = fs.content_uncertainty(root)
         yield ExtractItem(top_path, parts(path), root, doubt=doubt)
     if not fs.has_entries(number):
@@ -177,97 +169,61 @@ def _items(
     for some in LiveView(fs).walk(selection, start, AT_ONCE):
         doubts = fs.content_uncertainties(some.table)
         lists = some.places.tolist(), fs.inodes_known(some.table.number).tolist(), doubts
+        has_any |= bool(some.paths)
         each = zip(some.paths, some.table.each(), fs.block_maps(some.table), *lists, strict=True)
         for at, (name, inode, runs, place, is_known, doubt) in enumerate(each):
             if progress is not None and at % 64 == 0:
                 progress(place, some.total)
             yield ExtractItem(name, parts(name), inode, runs, is_known, doubt)
+    if selection.paths and not has_any:
+        fs.problems.add(", ".join(map(path_text, selection.paths)), "no file matches")
 
 
-_Make = Callable[[ExtractItem], Written | None]
+class _Extraction(TreeWriter[ExtractItem]):
+    """Writes live files."""
 
-
-@dataclass(slots=True)
-class _Extraction:
-    """Writes items and their records: files at once, symbolic links after all files, folders last.
-
-    Attributes:
-        fs: the file system.
-        output: where files are written.
-        manifest: one record per item, also if the item fails.
-        result: what is counted.
-        taken: number of items.
-    """
-
-    fs: FileSystem
-    output: OutputDirectory
-    manifest: Manifest
-    result: ExtractionResult
-    taken: int = 0
-    _links: list[ExtractItem] = field(default_factory=list)
-    _folders: list[ExtractItem] = field(default_factory=list)
-    _first: dict[int, Written] = field(default_factory=dict)
+    def __init__(
+        self, fs: FileSystem, output: OutputDirectory, manifest: Manifest, result: ExtractionResult
+    ) -> None:
+        super().__init__(output, manifest)
+        self._fs, self._result = fs, result
+        self._first: dict[int, Written] = {}
 
     def take(self, item: ExtractItem) -> None:
         """Write an item, or keep it until all files are written."""
-        self.taken += 1
         if not item.is_known:
-            self.manifest.append(_unknown_record(self.fs, item))
-            self.result.incomplete += 1
-        elif item.inode.is_directory and not self.fs.is_free(item.inode):
-            self._folders.append(item)
-            with suppress(UnwritableError):  # `_complete_folder` raises it again
-                self.output.make_folder(item.parts)
+            self.manifest.append(_unknown_record(self._fs, item))
+            self._result.incomplete += 1
+        elif item.inode.is_directory and not self._fs.is_free(item.inode):
+            self.let_folder_wait(item, item.parts, is_made=True)
         elif item.inode.kind == "symlink" and RestoredPart.LINKS in self.output.parts:
-            self._links.append(item)
+            self.let_link_wait(item, item.parts)
         else:
-            self._put(item, self._write)
+            self.put(item, item.parts, self._write)
 
-    def finish(self) -> None:
-        """Make the links, then give the folders what they had, the deepest ones first.
+    def record(
+        self, item: ExtractItem, written: Written | None, found: list[Reason]
+    ) -> ExtractedFile:
+        """The record of an item."""
+        return _record(self._fs, item, written, found)
 
-        An item leaves its list with its record.
-        """
-        self._links.reverse()
-        self._folders.sort(key=lambda item: len(item.parts))
-        while self._links:
-            with interrupts_wait():
-                self._put(self._links.pop(), self._make_link)
-        while self._folders:
-            with interrupts_wait():
-                self._put(self._folders.pop(), self._complete_folder)
-
-    def waiting(self, reason: Reason) -> Iterator[ExtractedFile]:
-        """Records of the items that wait to be made, with the reason why they are not."""
-        for item in (*self._links, *self._folders):
-            yield _record(self.fs, item, None, [reason])
-
-    def _put(self, item: ExtractItem, make: _Make) -> None:
-        """Make one item and its record. The record is written even if that fails."""
-        fs, result, found = self.fs, self.result, list[Reason]()
-        written = None
-        try:
-            written = make(item)
-        except UnwritableError as error:
-            found.append(error.reason)
-        except CorruptError as error:
-            found.append(reasons.CONTENT_UNREADABLE.filled(why=error))
-        except (OutputError, KeyboardInterrupt) as error:
-            self.manifest.release()
-            self.manifest.append(_record(fs, item, None, [interruption(error)]))
-            raise
-        where = item.path.decode("utf-8", "backslashreplace")
-        has_content = written is not None and item.inode.kind == "file"
+    def doubts(self, item: ExtractItem, written: Written | None) -> Iterator[Reason]:
+        """Bytes that could not be read, and why the content is uncertain."""
         for offset, length, why in written.lost if written else ():
             why = f"{why}; {ZEROS_WRITTEN}"
-            found.append(reasons.READ_ERROR.filled(length=length, offset=offset, why=why))
-        if has_content and item.doubt is not None:
-            found.append(item.doubt)
+            yield reasons.READ_ERROR.filled(length=length, offset=offset, why=why)
+        if written is not None and item.inode.kind == "file" and item.doubt is not None:
+            yield item.doubt
+
+    def count(self, item: ExtractItem, written: Written | None, found: list[Reason]) -> None:
+        """Count an item, and tell its problems."""
+        problems, result = self._fs.problems, self._result
+        where = item.path.decode("utf-8", "backslashreplace")
         if item.inode.is_encrypted:
-            fs.problems.add(where, "is encrypted: ciphertext", Severity.WARNING)
+            problems.add(where, "is encrypted: ciphertext", Severity.WARNING)
         for each in found:
-            fs.problems.add(where, each.text)
-        self.manifest.append(_record(fs, item, written, found))
+            problems.add(where, each.text)
+        has_content = written is not None and item.inode.kind == "file"
         is_link = written is not None and (written.hard_link is not None or not has_content)
         is_link &= not item.inode.is_directory
         result.links += is_link
@@ -276,48 +232,48 @@ class _Extraction:
         result.bytes += written.size if written and has_content and not is_link else 0
         result.incomplete += bool(found)
 
-    def _write(self, item: ExtractItem) -> Written | None:
+    def _write(self, item: ExtractItem, parts: Parts) -> Written | None:
         """Write a file, or link to it what has its inode; None for items that are only recorded."""
         inode, mark = item.inode, f"inode-{item.inode.number}"
-        if self.fs.is_free(inode):
+        if self._fs.is_free(inode):
             raise UnwritableError(reasons.INODE_FREE.filled(number=inode.number))
         if inode.kind != "file":
             return None
         why = ""
         if (first := self._first.get(inode.number)) is not None:
             try:
-                return self.output.make_hard_link(item.parts, first, mark)
+                return self.output.make_hard_link(parts, first, mark)
             except UnwritableError as error:
                 why = error.reason.text
-        content, attributes = self.fs.content(inode, item.runs), _attributes(self.fs, inode)
-        written = self.output.write(item.parts, content.chunks(), mark, attributes, content.size)
+        content, attributes = self._fs.content(inode, item.runs), _attributes(self._fs, inode)
+        written = self.output.write(parts, content.chunks(), mark, attributes, content.size)
         if why:
             written.outcome.miss(RestoredPart.LINKS, why)
         elif inode.links_count > 1 and RestoredPart.LINKS in self.output.parts:
             self._first[inode.number] = written
         return written
 
-    def _make_link(self, item: ExtractItem) -> Written:
+    def make_link(self, item: ExtractItem, parts: Parts) -> Written:
         """Make a symbolic link, or a further name of it."""
         inode, mark = item.inode, f"inode-{item.inode.number}"
         if (first := self._first.get(inode.number)) is not None:
             with suppress(UnwritableError):
-                return self.output.make_hard_link(item.parts, first, mark)
+                return self.output.make_hard_link(parts, first, mark)
         if inode.is_encrypted:
             raise UnwritableError(reasons.LINK_TARGET_UNREADABLE.filled(why="it is encrypted"))
         try:
-            target = self.fs.link_target(inode, item.runs)
+            target = self._fs.link_target(inode, item.runs)
         except (AccessError, CorruptError) as error:
             raise UnwritableError(reasons.LINK_TARGET_UNREADABLE.filled(why=error)) from error
-        written = self.output.make_link(item.parts, target, mark, _attributes(self.fs, inode))
+        written = self.output.make_link(parts, target, mark, _attributes(self._fs, inode))
         if inode.links_count > 1:
             self._first[inode.number] = written
         return written
 
-    def _complete_folder(self, item: ExtractItem) -> Written:
+    def complete_folder(self, item: ExtractItem, parts: Parts) -> Written:
         """Give a folder what its inode had."""
-        path = self.output.make_folder(item.parts)
-        outcome = self.output.restore_folder(item.parts, _attributes(self.fs, item.inode))
+        path = self.output.make_folder(parts)
+        outcome = self.output.restore_folder(parts, _attributes(self._fs, item.inode))
         return Written(path, 0, None, (), outcome)
 
 

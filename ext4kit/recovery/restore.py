@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,12 +15,10 @@ from ext4kit.output import (
     OutputDirectory,
     UnwritableError,
     Written,
-    interruption,
-    interrupts_wait,
     output_limit,
-    take_uninterrupted,
 )
 from ext4kit.output.restoring import DEFAULT_PARTS, Attributes, RestoredPart, RestoredParts
+from ext4kit.output.writing import Parts, TreeWriter
 from ext4kit.reasons import Reason
 from ext4kit.recovery.manifest import RecoveredFile, final_grade, manifest_record
 from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade
@@ -71,10 +68,7 @@ def recover(
     result = RecoveryResult()
     try:
         with Manifest(out) as manifest:
-            recovery = _Recovery(output, manifest, result)
-            with manifest.completed_by(recovery.waiting):
-                take_uninterrupted(_counted(deleted, progress), recovery.take)
-                recovery.finish()
+            _Recovery(output, manifest, result).write_all(_counted(deleted, progress))
             output.report(deleted.problems)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
@@ -93,46 +87,34 @@ def _counted(
 
 
 _Path = tuple[bytes, ...]  # components below the output folder
-_Make = Callable[[DeletedFile, _Path], Written | None]
 
 
-@dataclass(slots=True)
-class _Recovery:
-    """Writes files and their records: files at once, symbolic links after them, folders last.
+class _Recovery(TreeWriter[DeletedFile]):
+    """Writes deleted files.
 
     Of several files of one path the one that was deleted last, which comes first, has this path.
     The others are below `earlier`: they were not in the tree when it was deleted.
-
-    Attributes:
-        output: where files are written.
-        manifest: one record per file, also if the file fails.
-        result: what is counted.
     """
 
-    output: OutputDirectory
-    manifest: Manifest
-    result: RecoveryResult
-    _links: list[tuple[DeletedFile, _Path]] = field(default_factory=list)
-    _folders: list[tuple[DeletedFile, _Path]] = field(default_factory=list)
-    _taken: set[_Path] = field(default_factory=set)
+    def __init__(self, output: OutputDirectory, manifest: Manifest, result: RecoveryResult) -> None:
+        super().__init__(output, manifest)
+        self._result = result
+        self._taken: set[_Path] = set()
 
     def take(self, file: DeletedFile) -> None:
         """Write a file, or keep it until all files are written."""
         wanted = self.output.parts
         if file.kind == "directory":
-            path = self._path_of(file)
-            self._folders.append((file, path))
-            if RestoredPart.FOLDERS in wanted:
-                with suppress(UnwritableError):  # `_complete` raises it again
-                    self.output.make_folder(path)
+            is_made = RestoredPart.FOLDERS in wanted
+            self.let_folder_wait(file, self._path_of(file), is_made)
         elif (
             file.kind == "symlink" and file.link_target is not None and RestoredPart.LINKS in wanted
         ):
-            self._links.append((file, self._path_of(file)))
+            self.let_link_wait(file, self._path_of(file))
         elif is_written(file):
-            self._put(file, self._path_of(file), self._write)
+            self.put(file, self._path_of(file), self._write)
         else:
-            self._put(file, (), lambda *_: None)
+            self.put(file, (), lambda *_: None)
 
     def _path_of(self, file: DeletedFile) -> _Path:
         """Output path of a file, which no other file has yet."""
@@ -142,47 +124,19 @@ class _Recovery:
         self._taken.add(path)
         return path
 
-    def finish(self) -> None:
-        """Make the links, then give the folders what they had, the deepest ones first.
+    def record(
+        self, file: DeletedFile, written: Written | None, found: list[Reason]
+    ) -> RecoveredFile:
+        """The record of a file."""
+        return manifest_record(file, written, found[0] if found else None)
 
-        A file leaves its list with its record.
-        """
-        self._links.reverse()
-        self._folders.sort(key=lambda folder: len(folder[1]))
-        for waiting, make in ((self._links, self._make_link), (self._folders, self._complete)):
-            while waiting:
-                with interrupts_wait():
-                    self._put(*waiting.pop(), make)
-
-    def waiting(self, reason: Reason) -> Iterator[RecoveredFile]:
-        """Records of the files that wait to be made, with the reason why they are not."""
-        for file, _ in (*self._links, *self._folders):
-            yield manifest_record(file, None, reason)
-
-    def _put(self, file: DeletedFile, path: _Path, make: _Make) -> None:
-        """Make one file and its record, which is written even if the file fails."""
-        failure: Reason | None = None
-        written, count_before = None, self.manifest.count
-        try:
-            try:
-                written = make(file, path)
-            except UnwritableError as error:
-                failure = error.reason
-            self.manifest.append(manifest_record(file, written, failure))
-        except (OutputError, KeyboardInterrupt) as error:
-            self.manifest.release()
-            if self.manifest.count == count_before:
-                reason = failure if written else interruption(error)
-                self.manifest.append(manifest_record(file, written, reason))
-            raise
-        self._count(file, written, failure)
-
-    def _count(self, file: DeletedFile, written: Written | None, failure: Reason | None) -> None:
-        result = self.result
+    def count(self, file: DeletedFile, written: Written | None, found: list[Reason]) -> None:
+        """Count a file."""
+        result = self._result
         result.grades[final_grade(file, written)] += 1
         if written is None:
             result.recorded += 1
-            result.incomplete += failure is not None
+            result.incomplete += bool(found)
             return
         result.links += len(written.further) + (file.kind == "symlink")
         result.folders += file.kind == "directory"
@@ -191,7 +145,7 @@ class _Recovery:
             result.bytes += written.size
             result.incomplete += bool(written.lost)
 
-    def _write(self, file: DeletedFile, path: _Path) -> Written:
+    def _write(self, file: DeletedFile, path: Parts) -> Written:
         """Write a file and its further names."""
         content = file.content()
         assert content is not None
@@ -222,14 +176,14 @@ class _Recovery:
             written.outcome.restored.append(RestoredPart.LINKS)
         return replace(written, further=tuple(further))
 
-    def _make_link(self, file: DeletedFile, path: _Path) -> Written:
+    def make_link(self, file: DeletedFile, path: Parts) -> Written:
         """Make a symbolic link and its further names."""
         target, attributes = file.link_target, _attributes(file)
         assert target is not None and attributes is not None
         written = self.output.make_link(path, target, _disambiguator(file), attributes)
         return self._with_further_names(file, written)
 
-    def _complete(self, file: DeletedFile, path: _Path) -> Written | None:
+    def complete_folder(self, file: DeletedFile, path: Parts) -> Written | None:
         """Give a folder what its inode had; None where it was neither made nor to be made."""
         attributes, is_wanted = _attributes(file), RestoredPart.FOLDERS in self.output.parts
         if attributes is None or not (is_wanted or self.output.has_folder(path)):
