@@ -1,6 +1,6 @@
 -- Tables of a case database; docs/formats.md says what stands in them.
 
-PRAGMA user_version = 2; -- raised when a table or column changes its name or meaning
+PRAGMA user_version = 2; -- raised when a table or column changes its name or meaning; not by a new column
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 

@@ -53,7 +53,8 @@ class FileFormat:
         character_bytes: of a character, whose zeros may end a text.
         repeats: whether blocks within such a file begin like the file.
         has_members: whether it is followed from member to member, each of which begins like it.
-        names: extensions of file names, separated by spaces, under which it is expected.
+        names: extensions of file names, separated by spaces, under which it is expected when
+            deleted names are matched with carved contents; no other format may have them.
     """
 
     name: str
