@@ -30,6 +30,18 @@ class RequestError(Ext4kitError):
     """The caller's request does not match the evidence or the options."""
 
 
+class NotFoundError(RequestError):
+    """There is nothing at a path.
+
+    Attributes:
+        path: as it was asked for.
+    """
+
+    def __init__(self, path: bytes, where: str = "the image") -> None:
+        self.path = path
+        super().__init__(f"{path_text(path)}: no such file or directory in {where}")
+
+
 class AccessError(Ext4kitError):
     """The operating system refused or failed, so evidence cannot be opened or read."""
 

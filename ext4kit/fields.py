@@ -168,6 +168,8 @@ WhichText = TypedDict("WhichText", {"which": str, "which_bytes": NotRequired[str
 LabelText = TypedDict("LabelText", {"label": str, "label_bytes": NotRequired[str]})
 MountText = TypedDict("MountText", {"last_mounted": str, "last_mounted_bytes": NotRequired[str]})
 HostText = TypedDict("HostText", {"host": str, "host_bytes": NotRequired[str]})
+FolderText = TypedDict("FolderText", {"folder": str, "folder_bytes": NotRequired[str]})
+NoFolder = TypedDict("NoFolder", {"folder": None})
 DeviceText = TypedDict("DeviceText", {"device": str, "device_bytes": NotRequired[str]})
 NoPath = TypedDict("NoPath", {"path": None})
 NoName = TypedDict("NoName", {"name": None})
@@ -191,6 +193,10 @@ def json_name(name: None, key: Literal["link_target"]) -> NoLink: ...
 def json_name(name: bytes, key: Literal["old_path"]) -> OldPathText: ...
 @overload
 def json_name(name: None, key: Literal["old_path"]) -> NoOldPath: ...
+@overload
+def json_name(name: bytes, key: Literal["folder"]) -> FolderText: ...
+@overload
+def json_name(name: None, key: Literal["folder"]) -> NoFolder: ...
 @overload
 def json_name(name: bytes, key: Literal["target"]) -> TargetText: ...
 @overload

@@ -8,25 +8,30 @@ from dataclasses import replace
 from functools import partial
 
 import click
+from click.core import ParameterSource
 
 from ext4kit.cli.colours import has_colours
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
-from ext4kit.cli.session import opened
+from ext4kit.cli.session import Session, opened
 from ext4kit.cli.several import for_each_volume
 from ext4kit.recovery import DeletedFiles, Grade
+from ext4kit.recovery.summary import DeletedOverview, is_telling
+from ext4kit.report.answers import overview_lines
 from ext4kit.report.deleted import (
     SORT_KEYS,
-    Tally,
+    counts_line,
     deleted_lines,
     deleted_records,
     name_lines,
     sorted_files,
 )
+from ext4kit.report.deleted_tree import tree_lines
 from ext4kit.report.records import write_lines, write_records
 
+FEW = 10  # files that need no summary
 COLOURS = {
     Grade.INTACT: "green",
     Grade.CONSISTENT: "blue",
@@ -42,13 +47,14 @@ Examples:
   ext4kit deleted disk.img /home/me '*.odt'
   ext4kit deleted disk.img --deleted-since 2h --kind pictures --size 100k..
   ext4kit deleted disk.img --sort size --limit 20
+  ext4kit deleted disk.img /home/me --tree
   ext4kit deleted disk.img --names
   ext4kit deleted disk.img --lost
 """
 
 
 @click.command("deleted", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True)
+@for_each_volume(lost=True, times=True)
 @deleted_selection
 @search_options
 @click.option(
@@ -59,6 +65,7 @@ Examples:
     help="Order of the files; sizes and times with the largest and latest first.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List the first N files only.")
+@click.option("--tree", is_flag=True, help="Show folders with their files, as a tree.")
 @click.option(
     "--names",
     is_flag=True,
@@ -71,6 +78,7 @@ def command(
     sort: str,
     limit: int | None,
     names: bool,
+    tree: bool,
 ) -> None:
     """List the deleted files of IMAGE and how much of each can be recovered.
 
@@ -84,6 +92,10 @@ def command(
     overwritten  no content is left
     carved       content found without an inode
 
+    What was deleted together comes first, by folder and time; the counts are of all files, those
+    that --limit omits too. Contents without a name are counted by kind, and files of which neither
+    name nor content is left are counted; --sources, --kind, --mime, --grade and --inode list them.
+
     Times are in UTC; `<=` means: deleted before that commit of the journal.
 
     --names lists removed entries that kernels before 5.13 left, and why each is not accepted as the
@@ -92,28 +104,51 @@ def command(
     With --lost: all files of the file system that this one overwrote.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
-        found = deleted_files(session, search, chosen.selection)
-        files = sorted_files(found.files, sort)
-        deleted = replace(found, files=files if limit is None else files[:limit])
-        if len(deleted) < len(found) and not options.quiet:
-            click.echo(f"note: {len(deleted):,} of {len(found):,} files are listed", err=True)
+        found = deleted_files(session, search, chosen.selection(session.time_of))
+        deleted = replace(found, files=sorted_files(found.files, sort))
         if options.json:
-            write_records(deleted_records(deleted, names))
+            write_records(deleted_records(deleted, names, limit))
+        elif tree:
+            write_lines(tree_lines(deleted))
         else:
-            _print(deleted, names)
+            _print(session, deleted, names, limit, _lists_all(chosen))
 
 
-def _print(deleted: DeletedFiles, names: bool) -> None:
-    """Print the table, with coloured grades on a terminal, and the counts."""
+def _lists_all(chosen: SelectionOptions) -> bool:
+    """Whether files without a name are listed, not only counted."""
+    given = click.get_current_context().get_parameter_source("sources")
+    return chosen.asks_for_nameless or given is ParameterSource.COMMANDLINE
+
+
+def _print(
+    session: Session, deleted: DeletedFiles, names: bool, limit: int | None, with_all: bool
+) -> None:
+    """Print what was deleted by folder, the table, and the counts."""
     coloured = has_colours(sys.stdout)
-    write_lines(_lines(deleted, names, coloured), partial(click.echo, nl=False, color=coloured))
+    lines = _lines(session, deleted, names, limit, with_all, coloured)
+    write_lines(lines, partial(click.echo, nl=False, color=coloured))
 
 
-def _lines(deleted: DeletedFiles, names: bool, coloured: bool) -> Iterator[str]:
-    tally = Tally()
-    for grade, line in deleted_lines(tally.counting(deleted)):
+def _lines(
+    session: Session,
+    deleted: DeletedFiles,
+    names: bool,
+    limit: int | None,
+    with_all: bool,
+    coloured: bool,
+) -> Iterator[str]:
+    overview = DeletedOverview()
+    every = overview.counting(deleted)
+    rows = (file for file in every if with_all or is_telling(file))
+    listed = list(deleted_lines(rows, limit))
+    if len(deleted) > FEW:
+        yield from overview_lines(overview, session.workspace, str(session.options.image))
+        yield ""
+    for grade, line in listed:
         if grade and coloured:
             line = click.style(str(grade), fg=COLOURS[grade]) + line[len(grade) :]
         yield line
-    yield tally.line()
+    total = counts_line(overview.grades, overview.earlier)
+    count = max(len(listed) - 1, 0)
+    yield f"{total}; {count:,} listed" if count < len(deleted) else total
     yield from name_lines(deleted) if names else ()

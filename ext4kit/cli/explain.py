@@ -14,7 +14,7 @@ from ext4kit.cli.finding import Search, deleted_files, sources_option
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import Session, opened
-from ext4kit.errors import RequestError, path_text
+from ext4kit.errors import NotFoundError, RequestError
 from ext4kit.output import hash_zeros
 from ext4kit.recovery import DeletedFile, Grade, manifest_record
 from ext4kit.recovery.manifest import RecoveredFile
@@ -109,7 +109,7 @@ def _records(session: Session, target: bytes, search: Search) -> list[RecoveredF
         if (number.isdigit() and file.number == int(number)) or file.path == path
     ]
     if not found:
-        raise RequestError(f"{path_text(target)}: no deleted file has this path or inode number")
+        raise NotFoundError(target, "the evidence of deleted files")
     return [{**manifest_record(file, None), "sha256": _hash_of(file)} for file in found]
 
 

@@ -63,7 +63,7 @@ def _formats(function: Command) -> Command:
 
 
 @click.command("export", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True)
+@for_each_volume(lost=True, times=True)
 @_formats
 @click.option("--hash", "hashes", callback=_hashes, metavar="LIST",
               help="Hash the contents: md5, sha1, sha256, separated by commas.")  # fmt: skip
@@ -112,12 +112,13 @@ def command(
                 fractions=fractions,
             )
             with exporting(subject, targets, session.evidence_files) as export:
-                is_whole = chosen.selection.is_everything and search.least == Grade.OVERWRITTEN
+                selection = chosen.selection(session.time_of)
+                is_whole = selection.is_everything and search.least == Grade.OVERWRITTEN
                 export.everything(
                     session.workspace,
                     parts,
-                    lambda: deleted_files(session, search, chosen.selection, "live" in parts),
-                    chosen.selection,
+                    lambda: deleted_files(session, search, selection, "live" in parts),
+                    selection,
                     session.step,
                     is_whole,
                 )

@@ -67,7 +67,8 @@ def command(
         session.vouch_for_contents()
         with keeping(custody, session, out) as case:
             with progress(options.quiet, "extracting") as tell:
-                result = extract(session.fs, names, out, evidence, tell, chosen.selection, parts)
+                wanted = chosen.selection(session.time_of)
+                result = extract(session.fs, names, out, evidence, tell, wanted, parts)
             case.counts = asdict(result)
             where = printable_text(str(out))
             lines = extraction_lines(result, where, human_size(result.bytes))

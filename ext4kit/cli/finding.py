@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import click
+import numpy as np
 from click.core import ParameterSource
 
 from ext4kit.cli.options import packed
@@ -13,11 +14,13 @@ from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
 from ext4kit.cli.values import named
 from ext4kit.errors import Ext4kitError
+from ext4kit.filesystem import FileSystem
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.report.safe import shown
 from ext4kit.selection import Selection
 
+NEAREST = "; nearest: "
 _BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.CONSISTENT, Grade.INTACT)
 
 
@@ -85,18 +88,22 @@ def deleted_files(
     if existing and not search.versions:
         earlier = [file for file in chosen if file.superseded]
         chosen = replace(chosen, files=[file for file in chosen if not file.superseded])
-    if sources != search.sources and not session.options.lost:
+    if len(chosen) and sources != search.sources and not session.options.lost:
         _tell_not_carved(session, chosen)
     counts = {path: sum(map(_fits(path), earlier)) for path in existing}
-    for text in () if may_be_live else _unmatched(selection, deleted, chosen, counts):
+    is_near = False
+    for text in () if may_be_live else _unmatched(session, selection, deleted, chosen, counts):
         click.echo(f"ext4kit: {text}", err=True)
         session.is_incomplete = True
+        is_near |= NEAREST in text
     for path, count in counts.items():
         if count and any(map(_fits(path), chosen)) and not session.options.quiet:
             click.echo(f"note: {shown(path)}: {_versions_text(count)}", err=True)
-    if least == 0:
-        return chosen
-    return replace(chosen, files=[file for file in chosen if file.grade in _BY_WORTH[least:]])
+    if least:
+        chosen = replace(chosen, files=[one for one in chosen if one.grade in _BY_WORTH[least:]])
+    if not (len(chosen) or may_be_live or any(counts.values()) or is_near):
+        session.answers.tell_empty(selection, deleted)
+    return chosen
 
 
 def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource]:
@@ -123,7 +130,7 @@ def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) ->
     is_quiet = session.options.quiet
     with progress(is_quiet, "searching unallocated space") as show:
         found = session.workspace.deleted(versions, sources, show)
-    if not (is_quiet or session.options.lost) and has_former(session):
+    if not (is_quiet or session.options.lost) and session.has_former:
         text = "this volume held another file system before; use --lost to read it"
         click.echo(f"note: {text}", err=True)
     return found
@@ -151,11 +158,16 @@ def _versions_text(count: int) -> str:
 
 
 def _unmatched(
-    selection: Selection, found: DeletedFiles, kept: DeletedFiles, existing: Mapping[bytes, int]
+    session: Session,
+    selection: Selection,
+    found: DeletedFiles,
+    kept: DeletedFiles,
+    existing: Mapping[bytes, int],
 ) -> Iterator[str]:
     """A message for each requested path and inode that no selected file has.
 
     Args:
+        session: the file system.
         selection: what is requested.
         found: all deleted files.
         kept: the selected ones.
@@ -177,14 +189,17 @@ def _unmatched(
         same = sum(file.path is None and file.name == name for file in found)
         text = f"no such deleted file: {shown(path)}"
         hint = f"; {same} of that name are in unknown directories: give the name without a slash"
-        yield text + hint * bool(same)
+        yield text + (hint if same else session.answers.nearest_text(path, prefers_deleted=True))
     if selection.numbers:
         for number in set(selection.numbers) - {file.number for file in kept}:
-            yield f"no such deleted file: inode {number}"
+            state = _state_of(session.fs, number)
+            yield f"no such deleted file: inode {number}{state}"
 
 
-def has_former(session: Session) -> bool:
-    """Whether the volume held another file system before."""
-    from ext4kit.lost.quick_check import has_former_file_system
-
-    return has_former_file_system(session.fs, session.volume.facts.source)
+def _state_of(fs: FileSystem, number: int) -> str:
+    """What an inode number stands for now, as the end of a message."""
+    last = fs.superblock.inodes_count
+    if number > last:
+        return f"; this file system has inodes 1 to {last:,}"
+    used = fs.bitmaps.inodes_in_use(np.array([number]))[0]
+    return f"; it is in use: `stat IMAGE '<{number}>'` shows it" if used else "; it is free"

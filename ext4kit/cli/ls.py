@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import click
@@ -24,7 +24,9 @@ from ext4kit.report.listing import (
     plain_text,
 )
 from ext4kit.report.nodes import node_lines, node_record
+from ext4kit.report.phrases import command_text
 from ext4kit.report.records import write_lines, write_records
+from ext4kit.report.safe import printable_text
 
 _EXAMPLE = """\b
 Examples:
@@ -36,6 +38,20 @@ Examples:
   ext4kit ls disk.img -l /home --view deleted
   ext4kit ls disk.img /2026-03-01T03:00/etc --view as-of
 """
+
+
+def _told_if_empty(
+    session: Session, target: str, found: Iterable[ListedNames]
+) -> Iterator[ListedNames]:
+    """The names; tells what else to look at if there are none."""
+    count = 0
+    for each in found:
+        count += len(each)
+        yield each
+    if not count and not session.options.quiet:
+        command = command_text("deleted", session.options.image, target)
+        text = f"nothing is in {printable_text(target)}; {command} lists what was deleted there"
+        click.echo(f"note: {text}", err=True)
 
 
 def _list_nodes(
@@ -120,6 +136,7 @@ def command(
             write_records(chain.from_iterable(entry_records(session.fs, each) for each in found))
             return
         sys.stdout.flush()
+        found = _told_if_empty(session, target, found)
         for each in found:
             if is_long:
                 lines = long_text(session.fs, each, numbered, human)

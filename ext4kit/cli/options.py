@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ext4kit.cli.values import byte_count, moment
+from ext4kit.cli.values import Ago, byte_count, moment
 from ext4kit.errors import RequestError
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.locator import RAW, Locator, state_of
@@ -40,7 +40,8 @@ class CommonOptions:
     journal: Path | None = None
     json: bool = False
     quiet: bool = False
-    as_of: int | Moment | None = None
+    as_of: int | Moment | Ago | None = None
+    from_now: bool = False
     has_lost: bool = False
     lost_number: int | None = None
     view: str = VIEW_NAMES[0]
@@ -91,7 +92,9 @@ class CommonOptions:
             volume=self.volume or "",
             superblock=self.superblock,
             journal="" if self.journal is None else str(self.journal),
-            state=state_of(self.as_of, self.lost, self.replay),
+            state=state_of(
+                None if isinstance(self.as_of, Ago) else self.as_of, self.lost, self.replay
+            ),
         )
 
 
@@ -101,11 +104,11 @@ def _negated(_context: click.Context, _parameter: click.Parameter, value: bool) 
 
 def _transaction_or_time(
     context: click.Context, option: click.Parameter, value: str | None
-) -> int | Moment | None:
+) -> int | Moment | Ago | None:
     if value is None or value.isdigit():
         return None if value is None else int(value)
     found = moment(context, option, value)
-    return None if found is None else Moment(found)
+    return Moment(found) if isinstance(found, int) else found
 
 
 def _volume(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
@@ -151,6 +154,10 @@ _VIEW = (
     click.option("--view", type=click.Choice(list(VIEW_NAMES)), default=VIEW_NAMES[0],
                  help="Read the tree of live or deleted files, of all, of the versions of files, of"
                  " earlier times, of what the root does not reach, or of unallocated blocks."),
+)  # fmt: skip
+_TIMES = (
+    click.option("--from-now", is_flag=True,
+                 help="Times such as 2h count from the clock of this computer."),
 )  # fmt: skip
 _LOST = (
     click.option("--lost", "has_lost", is_flag=True,
@@ -212,6 +219,7 @@ def shared(
     as_of: bool = False,
     lost: bool = False,
     view: bool = False,
+    times: bool = False,
     several: bool = False,
     more: bool = False,
 ) -> Decorator:
@@ -223,6 +231,7 @@ def shared(
         as_of: offer `--as-of`.
         lost: offer `--lost`.
         view: offer `--view`.
+        times: offer `--from-now`; `--as-of` brings it too.
         several: offer `--image` and `--all-volumes` (`several.for_each_volume`).
         more: offer further arguments IMAGE.
     """
@@ -232,6 +241,7 @@ def shared(
         (_AS_OF, as_of),
         (_LOST, lost),
         (_VIEW, view),
+        (_TIMES, times or as_of),
         (_KEYS, True),
         (_JSON, json),
     )

@@ -39,7 +39,7 @@ Examples:
 
 
 @click.command("recover", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True)
+@for_each_volume(lost=True, times=True)
 @deleted_selection
 @click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
               help="Write into this new or empty folder.")  # fmt: skip
@@ -75,11 +75,11 @@ def command(
         raise RequestError("name an output folder with -o, or list the files with --dry-run")
     with opened(options, folder=None if dry_run else out) as session:
         if out is None or dry_run:
-            deleted = deleted_files(session, search, chosen.selection)
+            deleted = deleted_files(session, search, chosen.selection(session.time_of))
             show(options, deleted_records(deleted), dry_run_lines(deleted))
             return
         with keeping(custody, session, out) as case:
-            deleted = deleted_files(session, search, chosen.selection)
+            deleted = deleted_files(session, search, chosen.selection(session.time_of))
             with progress(options.quiet, "recovering") as tell:
                 salvage = recover(deleted, out, tell, session.evidence_files, parts)
             where = printable_text(str(out))

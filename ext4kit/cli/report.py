@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from ext4kit import __version__
 from ext4kit.cli.custody import Custody, custody, keeping
-from ext4kit.cli.finding import has_former, sources_option
+from ext4kit.cli.finding import sources_option
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.memory import look_for_no_cycles, return_large_blocks
 from ext4kit.cli.options import CONTEXT, CommonOptions
@@ -108,7 +108,7 @@ def _case(session: Session, extent: TriageOptions, given: Custody) -> TriageRepo
     with keeping(given, session, None) as kept:
         disguises = session.image.evidence.disguises
         summary = triage(session.workspace, extent, session.step, disguises)
-        was_another = has_former(session)
+        was_another = session.has_former
     return _report(session, summary, kept, was_another)
 
 

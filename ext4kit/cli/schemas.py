@@ -14,6 +14,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "copy": ("report.journal_replay:CopyRecord",),
     "crash victim": ("report.triage.records:VictimRecord",),
     "crosscheck": ("report.crosscheck:CrossCheckRecord",),
+    "burst": ("report.deleted:FolderRecord", "report.event_bursts:EventBurstRecord"),
     "deleted": ("report.deleted:DeletedRecord",),
     "deletions": ("report.triage.records:DeletionsRecord",),
     "difference": ("report.crosscheck:DifferenceRecord",),

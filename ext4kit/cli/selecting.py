@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 import click
 
 from ext4kit.cli.options import Decorator, packed
-from ext4kit.cli.values import TIME_HELP, moment, named, size_limits
+from ext4kit.cli.values import TIME_HELP, TypedTime, moment, named, size_limits
 from ext4kit.fields import FileType
 from ext4kit.filetypes.categories import Category, has_type
 from ext4kit.recovery import Grade
@@ -93,15 +94,25 @@ class SelectionOptions:
     mimes: tuple[str, ...] = ()
     size: Limits = field(default_factory=Limits)
     owners: tuple[int, ...] = ()
-    modified_since: int | None = None
-    modified_until: int | None = None
-    deleted_since: int | None = None
-    deleted_until: int | None = None
+    modified_since: TypedTime | None = None
+    modified_until: TypedTime | None = None
+    deleted_since: TypedTime | None = None
+    deleted_until: TypedTime | None = None
     grades: frozenset[str] = frozenset()
 
     @property
-    def selection(self) -> Selection:
-        """The conditions of all options."""
+    def asks_for_nameless(self) -> bool:
+        """Whether files are selected by something else than a name or a time."""
+        return bool(self.kinds or self.mimes or self.grades or self.numbers)
+
+    def selection(self, time_of: Callable[[TypedTime | None], int | None]) -> Selection:
+        """The conditions of all options.
+
+        Args:
+            time_of: gives a time in ns since 1970.
+        """
+        deleted = time_of(self.deleted_since), time_of(self.deleted_until)
+        modified = time_of(self.modified_since), time_of(self.modified_until)
         categories = frozenset(map(Category, self.kinds))
         by_content = partial(has_type, categories=categories, mimes=self.mimes)
         return Selection(
@@ -110,8 +121,8 @@ class SelectionOptions:
             names=self.expressions,
             types=frozenset(kind for word in self.types for kind in _TYPES[word]),
             size=self.size,
-            deleted=Limits(self.deleted_since, self.deleted_until),
-            modified=Limits(self.modified_since, self.modified_until),
+            deleted=Limits(*deleted),
+            modified=Limits(*modified),
             owners=self.owners,
             grades=self.grades,
             content=by_content if categories or self.mimes else None,

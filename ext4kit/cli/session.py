@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -18,10 +19,12 @@ from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.options import CommonOptions
 from ext4kit.cli.outputs import check_apart, check_places
 from ext4kit.cli.progress import progress
+from ext4kit.cli.values import Ago, TypedTime
 from ext4kit.errors import (
     AccessError,
     CorruptError,
     Ext4kitError,
+    NotFoundError,
     OutputError,
     RequestError,
     UnsupportedError,
@@ -46,6 +49,7 @@ from ext4kit.report.times import iso
 from ext4kit.units import NANOSECONDS, Moment, Progress
 
 if TYPE_CHECKING:
+    from ext4kit.cli.answers import Answers
     from ext4kit.filesystem.view import View
     from ext4kit.workspace import Workspace
 
@@ -73,6 +77,29 @@ class Session:
         from ext4kit.workspace import Workspace
 
         return Workspace(self.fs)
+
+    @cached_property
+    def has_former(self) -> bool:
+        """Whether the volume held another file system before."""
+        from ext4kit.lost.quick_check import has_former_file_system
+
+        return has_former_file_system(self.fs, self.volume.facts.source)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What is told where an answer is empty."""
+        from ext4kit.cli.answers import Answers
+
+        return Answers(self.workspace, self.options, self.step, lambda: self.has_former)
+
+    def time_of(self, given: TypedTime | None) -> int | None:
+        """A time in ns since 1970; what it counts from is told."""
+        if not isinstance(given, Ago):
+            return given
+        now = time.time_ns() if self.options.from_now else self.workspace.last_moment
+        found = given.at(now)
+        _tell_ago(self.options, given, now, found)
+        return found
 
     def step(self, title: str) -> AbstractContextManager[Progress | None]:
         """Progress of one long step, on a terminal."""
@@ -152,17 +179,29 @@ def opened(
     with image_of(options) as image:
         check_apart((*((folder,) if folder else ()), *files), _evidence_files(image, options))
         volume = chosen_volume(image, options)
+        options = _with_moment(image, volume, options)
         fs = _filesystem(image, volume, options)
         session = Session(options, image, volume, fs)
         try:
             yield session
         except Ext4kitError as error:
             _tell_all(session)
-            if isinstance(error, AccessError | CorruptError) and not isinstance(error, OutputError):
-                raise IncompleteError(str(error)) from error
-            raise
+            final = _final(session, error)
+            if final is error:
+                raise
+            raise final from error
         if _tell_all(session) or session.is_incomplete:
             raise click.exceptions.Exit(INCOMPLETE)
+
+
+def _final(session: Session, error: Ext4kitError) -> Ext4kitError | IncompleteError:
+    """The error that ends a command: of a path with the nearest ones, of reading as incomplete."""
+    if isinstance(error, NotFoundError):
+        return RequestError(f"{error}{session.answers.nearest_text(error.path)}")
+    is_reading = isinstance(error, AccessError | CorruptError)
+    return (
+        IncompleteError(str(error)) if is_reading and not isinstance(error, OutputError) else error
+    )
 
 
 def _check_state(options: CommonOptions) -> None:
@@ -314,10 +353,34 @@ def _filesystem(image: Image, volume: ImageVolume, options: CommonOptions) -> Fi
     return fs
 
 
-def _tell_moment(fs: FileSystem, time: int) -> None:
+def _with_moment(image: Image, volume: ImageVolume, options: CommonOptions) -> CommonOptions:
+    """The options with a time for `--as-of 2h`, from the file system as it is."""
+    if not isinstance(options.as_of, Ago):
+        return options
+    now = time.time_ns()
+    if not options.from_now:
+        from ext4kit.journal import SharedLog
+
+        journal = dataclasses.replace(options.locator, volume=str(volume.facts.index))
+        now = SharedLog(image.filesystem(journal)).last_moment
+    found = options.as_of.at(now)
+    _tell_ago(options, options.as_of, now, found)
+    return dataclasses.replace(options, as_of=Moment(found))
+
+
+def _tell_ago(options: CommonOptions, given: Ago, now: int, found: int) -> None:
+    if options.quiet:
+        return
+    ground = "the clock" if options.from_now else "the last moment of the image"
+    hint = "" if options.from_now else "; --from-now counts from the clock"
+    text = f"note: {given.text} is {iso(found)}, counted from {ground}, {iso(now)}{hint}"
+    click.echo(text, err=True)
+
+
+def _tell_moment(fs: FileSystem, wanted: int) -> None:
     """Tell which transaction a time selected, and how much earlier that was committed."""
     text = f"note: the state after transaction {fs.as_of}"
     if fs.as_of_time >= 0:
-        before = (time - fs.as_of_time) / NANOSECONDS
+        before = (wanted - fs.as_of_time) / NANOSECONDS
         text += f", committed {iso(fs.as_of_time)}, {before:,.3f} s before that time"
     click.echo(text, err=True)

@@ -8,13 +8,15 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, event_selection
-from ext4kit.cli.session import opened
+from ext4kit.cli.session import opened, show
 from ext4kit.cli.several import for_each_volume
-from ext4kit.cli.values import TIME_HELP, moment
+from ext4kit.cli.values import TIME_HELP, TypedTime, moment
 from ext4kit.errors import RequestError
+from ext4kit.report.event_bursts import burst_lines, burst_record
 from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.timeline import timeline_lines, timeline_records
 from ext4kit.timeline import EventFilter, EventKind
+from ext4kit.timeline.event_bursts import event_bursts
 
 _EXAMPLE = """\b
 Examples:
@@ -27,7 +29,7 @@ Examples:
 
 
 @click.command("timeline", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume()
+@for_each_volume(times=True)
 @event_selection
 @click.option("--path", metavar="GLOB", help="Select events by old or new path; * also matches /.")
 @click.option(
@@ -53,15 +55,17 @@ Examples:
     + ".",
 )
 @click.option("--no-hints", is_flag=True, help="Omit hints.")
+@click.option("--bursts", is_flag=True, help="Show what happened at once, by folder and time.")
 @click.option("--all-hints", is_flag=True, help="List each hint in a line of its own.")
 def command(
     options: CommonOptions,
     chosen: SelectionOptions,
     path: str | None,
-    since: int | None,
-    until: int | None,
+    since: TypedTime | None,
+    until: TypedTime | None,
     event_kinds: tuple[str, ...],
     no_hints: bool,
+    bursts: bool,
     all_hints: bool,
 ) -> None:
     """List events in IMAGE, from successive states of inodes and directories in the journal.
@@ -75,19 +79,29 @@ def command(
     that is no longer in the journal. Several changes of one inode within a transaction appear as
     their result.
 
+    With --bursts, events of many files in one folder are one line: how many files were created,
+    changed or deleted, when, whose they are, and what such a burst usually comes from (the removal
+    of a whole folder, package management, log rotation, caches, an editor), judged by names alone.
+
     Hints follow at the end: they name contradictions and are no verdict. Hints of one inode share a
     line. Files whose times alone are older than their creation, or in whole seconds, as copying and
     unpacking tools leave them, are counted by directory. --all-hints and --json list each hint.
     """
     wanted_kinds = _kinds(event_kinds, no_hints, all_hints)
-    wanted = EventFilter(chosen.selection, path, since, until, wanted_kinds)
     with opened(options) as session:
-        with progress(options.quiet, "reading the journal") as show:
-            timeline = session.workspace.timeline(show)
-        if options.json:
+        period = session.time_of(since), session.time_of(until)
+        wanted = EventFilter(chosen.selection(session.time_of), path, *period, wanted_kinds)
+        with progress(options.quiet, "reading the journal") as tell:
+            timeline = session.workspace.timeline(tell)
+        if bursts:
+            found = event_bursts(timeline, wanted)
+            show(options, map(burst_record, found), burst_lines(found))
+        elif options.json:
             write_records(timeline_records(timeline, wanted))
         else:
             write_lines(timeline_lines(timeline, wanted, all_hints))
+        if next(iter(timeline.select(wanted)), None) is None:
+            session.answers.tell_no_events(wanted, timeline)
 
 
 def _kinds(kinds: tuple[str, ...], no_hints: bool, all_hints: bool) -> tuple[EventKind, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import click
 
@@ -13,7 +14,10 @@ from ext4kit.times import parse_moment
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)([kmgt]?)(?:i?b)?", re.IGNORECASE)
-TIME_HELP = "2026-03-01, '2026-03-01 18:00', @1772388000, today, yesterday or 2h (before now)"
+TIME_HELP = (
+    "2026-03-01, '2026-03-01 18:00', @1772388000, today, yesterday or 2h (before the last moment of"
+    " the image)"
+)
 
 
 def named(
@@ -31,12 +35,31 @@ def named(
     return names
 
 
-def moment(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
-    """Callback of an option for a time; ns since 1970."""
+@dataclass(frozen=True, slots=True)
+class Ago:
+    """A time such as `2h` or `today`, which counts from the last moment of the image.
+
+    Attributes:
+        text: as typed.
+    """
+
+    text: str
+
+    def at(self, now: int) -> int:
+        """The time in ns since 1970, counted from `now`."""
+        return parse_moment(self.text, now)
+
+
+TypedTime = int | Ago  # ns since 1970, or a time that counts from another
+
+
+def moment(context: click.Context, option: click.Parameter, value: str | None) -> TypedTime | None:
+    """Callback of an option for a time."""
     if value is None:
         return None
     try:
-        return parse_moment(value, time.time_ns())
+        found, later = (parse_moment(value, now) for now in (time.time_ns(), 0))
+        return found if found == later else Ago(value)
     except (ValueError, OverflowError) as error:
         text = f"{value!r} is not a time such as {TIME_HELP}"
         raise click.BadParameter(text, context, option) from error

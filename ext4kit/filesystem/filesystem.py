@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ext4kit.errors import CorruptError, RequestError, path_text
+from ext4kit.errors import CorruptError, NotFoundError, RequestError, path_text
 from ext4kit.evidence.source import Source
 from ext4kit.filesystem.blocks import BlockReader, SourceBlocks
 from ext4kit.filesystem.directories import (
@@ -187,7 +187,7 @@ class FileSystem(Inodes):
         """The inode number of a name in `/unattached`."""
         number = name.removeprefix(b"inode-")
         if number == name or not number.isdigit():
-            raise RequestError(f"{path_text(path)}: no such file or directory in the image")
+            raise NotFoundError(path)
         return self.inode(int(number)).number
 
     def _lookup_child(self, number: int, name: bytes, path: bytes) -> int:
@@ -200,7 +200,7 @@ class FileSystem(Inodes):
         names = listing.names.tolist()
         if name in names:
             return int(listing.inode[names.index(name)])
-        raise RequestError(f"{shown}: no such file or directory in the image")
+        raise NotFoundError(path)
 
     def open(self, path: str | bytes) -> io.BufferedReader:
         """A regular file as a binary file object, as `Content.open` gives it.

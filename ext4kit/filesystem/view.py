@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ext4kit.errors import AccessError, CorruptError, RequestError, path_text
+from ext4kit.errors import AccessError, CorruptError, NotFoundError
 from ext4kit.fields import FileType
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
@@ -256,14 +256,14 @@ class View:
         """The node at a path.
 
         Raises:
-            RequestError: there is none.
+            NotFoundError: there is none.
         """
         raw = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
         node = self.root
         for part in raw.split(b"/"):
             below = node if part in (b"", b".") else node.child(part)
             if below is None:
-                raise RequestError(f"{path_text(raw)}: no such file or directory in this view")
+                raise NotFoundError(raw, "this view")
             node = below
         return node
 

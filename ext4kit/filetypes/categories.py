@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from mimetypes import guess_type
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -98,6 +99,20 @@ def category_of(kind: Kind, head: bytes, name: bytes) -> Category | None:
         if any(fnmatchcase(kind.mime, mime) for mime in mimes):
             return category
     return Category.DOCUMENTS if kind.encoding else None
+
+
+def category_of_name(name: bytes) -> Category | None:
+    """The category that the extension of a name stands for; None if it is not known."""
+    text = name.decode("latin-1").lower()
+    suffix = PurePosixPath(text).suffix[1:]
+    for category, suffixes in _EXTENSIONS.items():
+        if suffix in suffixes:
+            return category
+    mime = guess_type(f"x.{suffix}")[0] or ""
+    for category, mimes in _MIMES.items():
+        if any(fnmatchcase(mime, each) for each in mimes):
+            return category
+    return Category.DOCUMENTS if mime.startswith("text/") else None
 
 
 def _category_of_text(head: bytes, name: bytes) -> Category | None:

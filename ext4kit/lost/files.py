@@ -27,12 +27,12 @@ from ext4kit.parsers.inode import GOOD_OLD_SIZE, Inode, InodeFlags, InodeTable, 
 from ext4kit.parsers.traces import node_checksums_ok
 from ext4kit.reasons import Reason
 from ext4kit.recovery.content import open_content
+from ext4kit.recovery.deleted_files import DeletedFiles
 from ext4kit.recovery.grading.checks import on_unreadable_media
 from ext4kit.recovery.grading.slack import may_hold_foreign_metadata
 from ext4kit.recovery.intervals import subtract_parts
 from ext4kit.recovery.model import (
     DeletedFile,
-    DeletedFiles,
     DeletionGround,
     DeletionTime,
     Grade,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ext4kit.arrays.intervals import overlap_pairs
 from ext4kit.arrays.types import Int64s
-from ext4kit.errors import RequestError, path_text
+from ext4kit.errors import NotFoundError, RequestError, path_text
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.directories import with_inodes
@@ -183,10 +183,7 @@ class _Versions:
         if self._live is not None and not any(one.is_live for one in versions):
             versions.append(self._as_it_is(self._live, (Change.FIRST_SEEN,), self._path))
         if not versions:
-            raise RequestError(
-                f"{path_text(self._path)}: neither the file system nor the evidence of deleted "
-                "files has this path; `deleted --versions` lists what is known"
-            )
+            raise NotFoundError(self._path, "the file system or the evidence of deleted files")
         return [replace(one, number=at) for at, one in enumerate(versions, 1)]
 
     def _tid(self, row: int) -> int:

@@ -15,13 +15,13 @@ from ext4kit.recovery.artifacts import derive_artifacts, scan_unallocated
 from ext4kit.recovery.attribution import attribute_blocks
 from ext4kit.recovery.candidates import select_candidates
 from ext4kit.recovery.carved_contents import find_carved_contents
+from ext4kit.recovery.deleted_files import DeletedFiles
 from ext4kit.recovery.discarded import report_discarded
 from ext4kit.recovery.fragments import mark_fragments
 from ext4kit.recovery.grading.grade import grade_candidates
 from ext4kit.recovery.joining import match_contents
 from ext4kit.recovery.listed_files import find_listed
 from ext4kit.recovery.losses import find_losses
-from ext4kit.recovery.model import DeletedFiles
 from ext4kit.recovery.names import name_candidates
 from ext4kit.recovery.records import build_records
 from ext4kit.recovery.removed_names import find_removed_names

@@ -20,8 +20,9 @@ from ext4kit.output import (
 from ext4kit.output.restoring import DEFAULT_PARTS, Attributes, RestoredPart, RestoredParts
 from ext4kit.output.writing import Parts, TreeWriter
 from ext4kit.reasons import Reason
+from ext4kit.recovery.deleted_files import DeletedFiles
 from ext4kit.recovery.manifest import RecoveredFile, final_grade, manifest_record
-from ext4kit.recovery.model import DeletedFile, DeletedFiles, Grade
+from ext4kit.recovery.model import DeletedFile, Grade
 
 
 @dataclass(slots=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
+from ext4kit.bursts import BurstCause
 from ext4kit.errors import quoted
 from ext4kit.fields import json_name
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult, is_written
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.model import Unbound
+from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
 from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import TableText, human_size, table_lines
 from ext4kit.report.times import iso_short
@@ -36,34 +37,19 @@ SORT_KEYS: dict[str, Callable[[DeletedFile], int] | None] = {
 }
 
 
-class Tally:
-    """Numbers of deleted files by grade and of earlier versions, counted while they are read."""
+def deleted_lines(
+    files: Iterable[DeletedFile], limit: int | None = None
+) -> Iterator[tuple[Grade | None, str]]:
+    """(grade, line): a heading without a grade, then a line for each file; empty without files.
 
-    def __init__(self) -> None:
-        self.earlier = 0
-        self._found = Counter[Grade]()
-
-    def counting(self, files: Iterable[DeletedFile]) -> Iterator[DeletedFile]:
-        """The files, each of them counted."""
-        for file in files:
-            self.earlier += file.superseded
-            self._found[file.grade] += not file.superseded
-            yield file
-
-    @property
-    def grades(self) -> dict[Grade, int]:
-        """Files of each grade, in the order of the grades; without earlier versions."""
-        return {grade: self._found[grade] for grade in Grade}
-
-    def line(self) -> str:
-        """Counts such as `12 intact, 3 partial, ...`, without grades that do not occur."""
-        return counts_line(self.grades, self.earlier)
-
-
-def deleted_lines(files: Iterable[DeletedFile]) -> Iterator[tuple[Grade | None, str]]:
-    """(grade, line): a heading without a grade, then a line for each file; empty without files."""
+    Args:
+        files: all of them are read.
+        limit: how many have a line.
+    """
     table, grades = TableText(_HEADINGS, right={1, 2}), bytearray()
     for file in files:
+        if limit is not None and len(grades) >= limit:
+            continue
         size = "?" if file.size is None else str(file.size)
         number = "-" if file.number is None else str(file.number)
         table.add((str(file.grade), number, size, deletion_text(file), _path_with_notes(file)))
@@ -191,7 +177,28 @@ class DeletedSummary(TypedDict):
     deleted: Annotated[int, "Deleted files, without earlier versions."]
     grades: Annotated[dict[Grade, int], "Deleted files by grade, without earlier versions."]
     earlier: Annotated[int, "Earlier versions of files; with --versions only."]
+    listed: Annotated[int, "Files with a record; fewer than all with --limit."]
+    contents: Annotated[dict[str, int], "Contents without an inode, by kind; without fragments."]
+    fragments: Annotated[int, "Contents that are probably parts of files."]
+    newest_ns: Annotated[int | None, "Latest known deletion, nanoseconds since 1970 UTC."]
     removed_names: RemovedNames
+
+
+class FolderRecord(TypedDict):
+    """Files of one folder that were deleted together (`deleted`)."""
+
+    record: Literal["burst"]
+    kind: Literal["deleted"]
+    folder: Annotated[str | None, "Has all of them; null where no path is known."]
+    folder_bytes: NotRequired[fields.Exact]
+    first_ns: Annotated[int | None, "First deletion, nanoseconds since 1970 UTC."]
+    last_ns: Annotated[int | None, "Last deletion, nanoseconds since 1970 UTC."]
+    files: fields.Count
+    directories: fields.Count
+    whole: Annotated[int, "Files of which nothing is missing."]
+    bytes: Annotated[int, "Bytes of the whole ones."]
+    owner: Annotated[int | None, "User id of most of them."]
+    cause: Annotated[BurstCause | None, "What such a burst usually comes from, by names alone."]
 
 
 class RecoveryCounts(TypedDict):
@@ -213,18 +220,45 @@ class RecoveryRecord(RecoveryCounts):
     output: Annotated[str, "The output directory."]
 
 
+def folder_record(found: FolderDeletions) -> FolderRecord:
+    """A burst of deletions as a record."""
+    burst = found.burst
+    return {
+        "record": "burst",
+        "kind": "deleted",
+        **json_name(burst.folder, "folder"),
+        "first_ns": burst.first or None,
+        "last_ns": burst.last or None,
+        "files": found.files,
+        "directories": found.directories,
+        "whole": found.whole,
+        "bytes": found.bytes,
+        "owner": burst.owner,
+        "cause": burst.cause,
+    }
+
+
 def deleted_record(file: DeletedFile) -> DeletedRecord:
     """The manifest record without the fields that only a recovery sets."""
     return {"record": "deleted", **file_identity(file), **file_facts(file, None)}
 
 
 def deleted_records(
-    deleted: DeletedFiles, names: bool = False
-) -> Iterator[DeletedRecord | RemovedNameRecord | DeletedSummary]:
-    """Records of the files, on request of the removed names, and of the counts."""
-    tally = Tally()
-    yield from map(deleted_record, tally.counting(deleted))
-    grades = tally.grades
+    deleted: DeletedFiles, names: bool = False, limit: int | None = None
+) -> Iterator[DeletedRecord | RemovedNameRecord | FolderRecord | DeletedSummary]:
+    """Records of the files, on request of the removed names, of bursts, and of the counts.
+
+    Args:
+        deleted: the files.
+        names: whether to give the removed names.
+        limit: how many files to give; the counts are of all.
+    """
+    overview, listed = DeletedOverview(), 0
+    for file in overview.counting(deleted):
+        if limit is None or listed < limit:
+            listed += 1
+            yield deleted_record(file)
+    grades = overview.grades
     left = deleted.removed_names()
     for one in left if names and left else ():
         yield {
@@ -237,11 +271,16 @@ def deleted_records(
             "reason": one.reason,
             "meaning": one.meaning,
         }
+    yield from map(folder_record, overview.by_folder())
     yield {
         "record": "summary",
         "deleted": sum(grades.values()),
         "grades": grades,
-        "earlier": tally.earlier,
+        "earlier": overview.earlier,
+        "listed": listed,
+        "contents": dict(overview.contents),
+        "fragments": overview.fragments,
+        "newest_ns": overview.newest,
         "removed_names": None if left is None else len(left),
     }
 

@@ -12,9 +12,9 @@ from ext4kit.history import TID_ON_DISK
 from ext4kit.history.journal_gaps import JournalGaps
 from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
 from ext4kit.journal import Log
+from ext4kit.journal.shared_log import FIRST_TID
 from ext4kit.units import NANOSECONDS
 
-FIRST_TID = 2  # the first tid of the kernel in a journal that mke2fs created is this one or 1
 INT64_MAX = np.iinfo(np.int64).max
 
 

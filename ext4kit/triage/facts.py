@@ -9,6 +9,7 @@ from typing import Literal
 from ext4kit import fields
 from ext4kit.arrays.types import Int64s
 from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.recovery.summary import FolderDeletions
 from ext4kit.timeline import Event
 
 Sort = Literal["made", "written", "moved", "changed", "deleted"]  # of events
@@ -106,7 +107,10 @@ class DeletionStats:
         removed_names: number of removed entries that are not given as names of files.
         when: by grade over time; None when no deletion time is known.
         undated: number of files without a deletion time.
-        largest, latest: the first files in each order.
+        largest, latest: the first files in each order, without directories and without files of
+            which neither name nor content is left.
+        folders: what was deleted together, the largest group that is no churn first; bounded.
+        contents: contents without an inode by kind; fragments: those that are parts of files.
         listed: the latest files, for a table; bounded.
         searched: names of the sources that were searched.
     """
@@ -120,6 +124,9 @@ class DeletionStats:
     undated: int
     largest: tuple[DeletedFile, ...]
     latest: tuple[DeletedFile, ...]
+    folders: tuple[FolderDeletions, ...]
+    contents: dict[str, int]
+    fragments: int
     listed: tuple[DeletedFile, ...]
     searched: tuple[str, ...]
 

@@ -8,7 +8,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.history.journal_gaps import find_journal_gaps
 from ext4kit.journal import Log, ReplayedBlocks
 from ext4kit.journal.fast_commits.scan import scan_fast_commits
-from ext4kit.timeline.commits import FIRST_TID
+from ext4kit.journal.shared_log import FIRST_TID
 from ext4kit.triage.facts import JournalFacts, JournalState
 from ext4kit.units import NANOSECONDS
 

@@ -17,6 +17,7 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import History
 from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.history.writes import COMMIT_INTERVAL
+from ext4kit.journal.shared_log import FIRST_TID
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.units import NANOSECONDS
 
@@ -26,7 +27,6 @@ EXTRA_TIMES = 16  # bytes of an inode beyond the first 128 with the fractions of
 EXTRA_CRTIME = 24  # the same with the time of its making
 VERSION_AFTER_FIRST_WRITE = 2  # i_version after that
 SAME_WRITE_WINDOW = NANOSECONDS // 20
-FIRST_TID = 2  # the id of the first transaction of a log that was just made
 
 
 class WriteHistory:

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.report.answers import contents_text, folder_line
 from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
@@ -101,6 +102,8 @@ def _facts(case: TriageReport) -> dict[str, object]:
         ),
         "path_grounds": words.path_grounds(deletions),
         "removed_names": words.removed_names(deletions),
+        "together": [folder_line(each) for each in deletions.folders],
+        "contents": contents_text(deletions),
         "largest": [_file_row(file) for file in deletions.largest],
         "listings": [_deleted(case), _events(case)],
         "victims": [

@@ -10,7 +10,7 @@ from ext4kit import fields
 from ext4kit.fields import Record, json_name
 from ext4kit.recovery import Grade
 from ext4kit.recovery.manifest import Trust
-from ext4kit.report.deleted import RemovedNames, deleted_record
+from ext4kit.report.deleted import FolderRecord, RemovedNames, deleted_record, folder_record
 from ext4kit.report.hashes import evidence_record
 from ext4kit.report.info import writer_record
 from ext4kit.report.timeline import EventRecord, event_record
@@ -199,6 +199,9 @@ class DeletionsRecord(TypedDict):
     searched: tuple[str, ...]
     histogram: Histogram[Grade] | None
     largest: list[LargeFile]
+    together: Annotated[list[FolderRecord], "What was deleted together, by folder and time."]
+    contents: Annotated[dict[str, int], "Contents without an inode, by kind; without fragments."]
+    fragments: Annotated[int, "Contents that are probably parts of files."]
     listed: int
 
 
@@ -224,6 +227,9 @@ def _deletions(case: TriageReport) -> DeletionsRecord:
             }
             for file in found.largest
         ],
+        "together": [folder_record(each) for each in found.folders],
+        "contents": found.contents,
+        "fragments": found.fragments,
         "listed": len(found.listed),
     }
 

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ext4kit.problems import Severity
 from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.report.answers import contents_text, folder_line
 from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
@@ -25,6 +26,7 @@ from ext4kit.report.times import iso_short
 from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
 from ext4kit.triage import Bins, Indicator, MapCategory, Weight
+from ext4kit.triage.facts import DeletionStats
 
 NARROWEST, WIDEST = 20, 132
 _NARROW = 64  # below this, a path has a line of its own
@@ -44,6 +46,7 @@ USE_COLOURS = {
 _FILLS = "█▓▒░▚"  # of the series of a chart without colours
 _USE_FILLS = "▚▒█▓╱░·"
 _SEVERITY = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "bright_black"}
+FOLDERS = 5  # groups of deletions that are shown
 
 
 class Ink:
@@ -224,11 +227,21 @@ def _deletions(case: TriageReport, width: int, ink: Ink) -> Iterable[RenderableT
     if found.when is not None:
         undated = f"; {found.undated:,} without a time" if found.undated else ""
         yield from _histogram(found.when, ink, width, f"deletions{undated}", None)
+    yield from _together(found)
     for title, files in (("Latest", found.latest), ("Largest", found.largest)):
         yield Text(f"\n{title}", "bold")
         yield _files(files, width)
     if note := words.truncation_note(found.total, len(found.latest), "deleted IMAGE"):
         yield Text(note, "dim")
+
+
+def _together(found: DeletionStats) -> Iterable[Text]:
+    """What was deleted together, and what contents without a name are left."""
+    if found.folders:
+        yield Text("\nDeleted together", "bold")
+        yield from (Text(folder_line(each)) for each in found.folders[:FOLDERS])
+    if contents := contents_text(found):
+        yield Text(f"{contents}; `ext4kit recover IMAGE -o OUT` brings them back")
 
 
 def _grades(case: TriageReport, width: int, ink: Ink) -> RenderableType:

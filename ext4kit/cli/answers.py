@@ -1,0 +1,174 @@
+"""What is told where an answer is empty: what is there, how far it reaches, what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import click
+
+from ext4kit.cli.options import CommonOptions
+from ext4kit.errors import Ext4kitError
+from ext4kit.filetypes.categories import Category, category_of_name
+from ext4kit.recovery import DeletedFiles
+from ext4kit.recovery.nearest import Near, nearest_paths
+from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.recovery.summary import DeletedOverview
+from ext4kit.report.answers import contents_text, reach_text
+from ext4kit.report.phrases import command_text, counted
+from ext4kit.report.safe import shown
+from ext4kit.report.times import iso_short
+from ext4kit.selection import Limits, Selection
+from ext4kit.timeline import EventFilter, Timeline
+from ext4kit.unallocated.space import UnallocatedSpace
+from ext4kit.units import NANOSECONDS, ProgressStep
+from ext4kit.workspace import Workspace
+
+_EXISTS, _MOST_NEAR = "exists", 3
+_MOST_CARVED = 16 << 30  # bytes of free space that are searched to count contents in an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Words for one file system.
+
+    Attributes:
+        workspace: of the file system.
+        options: of the command.
+        step: shows progress.
+        has_former: whether the volume held another file system before.
+    """
+
+    workspace: Workspace
+    options: CommonOptions
+    step: ProgressStep
+    has_former: Callable[[], bool] = lambda: False
+
+    def tell_empty(self, selection: Selection, every: DeletedFiles) -> None:
+        """Tell why no deleted file was selected, and what to type next.
+
+        Args:
+            selection: what was asked for.
+            every: all deleted files that were found.
+        """
+        if self.options.quiet:
+            return
+        for line in self._empty_lines(selection, every):
+            click.echo(f"note: {line[0].lower()}{line[1:]}", err=True)
+
+    def _empty_lines(self, selection: Selection, every: DeletedFiles) -> Iterator[str]:
+        image, overview = self.options.image, DeletedOverview.of(every.files)
+        if overview.total:
+            which = "" if selection.is_everything else ", none of them selected"
+            latest = overview.newest
+            newest = f"; the latest known deletion is {iso_short(latest)}" if latest else ""
+            yield f"{counted(overview.total, 'deleted file')} found{which}{newest}"
+        if overview.newest is not None and selection.deleted != Limits():
+            since = f"@{overview.newest // NANOSECONDS - 3600}"
+            command = command_text("deleted", image, "--deleted-since", since)
+            yield f"{command} lists the last hour of them"
+        if not self.options.lost:
+            yield reach_text(self.workspace)
+            yield from self._contents_lines(selection, overview)
+
+    def _contents_lines(self, selection: Selection, overview: DeletedOverview) -> Iterator[str]:
+        """What content without a name is left, and the command that brings it back."""
+        image, found = self.options.image, overview
+        if not overview.contents and not overview.fragments and selection.content is None:
+            carved = self._carved()
+            if carved is None:
+                command = command_text("deleted", image, "--sources", "all")
+                yield f"{command} counts contents without a name"
+                return
+            found = carved
+        text = contents_text(found)
+        if not text:
+            words = ("ls", image, "-r", "--lost") if self.has_former() else ("timeline", image)
+            yield f"no content without a name is left; {command_text(*words)} shows what is known"
+            return
+        yield f"{text}; {command_text('recover', image, '-o', 'OUT')} brings them back"
+        for kind in _kinds_of(selection):
+            command = command_text("recover", image, "--kind", kind, "-o", "OUT")
+            yield f"{command} brings the {kind} alone"
+
+    def _carved(self) -> DeletedOverview | None:
+        """The contents of the unallocated space; None where that is too large to search here."""
+        space = UnallocatedSpace(self.workspace.history()).runs_with_data
+        size = self.workspace.fs.superblock.block_size
+        if int(space.length.sum()) * size > _MOST_CARVED:
+            return None
+        with self.step("searching unallocated space") as tell:
+            found = self.workspace.deleted(sources=ALL_SOURCES, progress=tell)
+        return DeletedOverview.of(file for file in found if file.inode is None)
+
+    def tell_no_events(self, wanted: EventFilter, timeline: Timeline) -> None:
+        """Tell why no event was selected, and what to type next."""
+        if self.options.quiet:
+            return
+        image, count = self.options.image, len(timeline)
+        for path in wanted.selection.paths:
+            click.echo(f"note: no event of {shown(path)}{self.nearest_text(path)}", err=True)
+        text = f"the journal tells of {counted(count, 'event')} and hints"
+        if count:
+            text += f"; {command_text('timeline', image)} lists them"
+        else:
+            text += f"; {command_text('deleted', image)} lists deleted files, with their times"
+        reach = reach_text(self.workspace)
+        click.echo(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}", err=True)
+
+    def nearest_text(self, wanted: bytes, prefers_deleted: bool = False) -> str:
+        """The paths nearest to one that is not there, as the end of a message; "" for none."""
+        found, image = self._nearest(wanted, prefers_deleted), self.options.image
+        if not found:
+            there, gone = command_text("ls", image, "-r"), command_text("deleted", image)
+            return f"; {there} lists what exists, {gone} what was deleted"
+        listed = ", ".join(f"{shown(path)} ({state})" for path, state in found)
+        path, state = found[0]
+        target = path.decode("utf-8", "replace")
+        words: tuple[object, ...] = ("recover", image, target, "-o", "OUT")
+        if state == _EXISTS:
+            is_file = self.workspace.fs.inode(self.workspace.fs.lookup(path)).kind == "file"
+            words = ("versions" if is_file else "ls", image, target)
+        return f"; nearest: {listed}: {command_text(*words)}"
+
+    def _nearest(self, wanted: bytes, prefers_deleted: bool) -> list[tuple[bytes, str]]:
+        """(path, whether it exists or its grade) of the nearest deleted and live files."""
+        try:
+            states = self._deleted_states()
+            live: set[bytes] = set()
+            near = nearest_paths(wanted, states)
+            for tree in self.workspace.fs.tree_pieces():
+                some = nearest_paths(wanted, tree.paths)
+                live.update(one.path for one in some)
+                near += some
+        except Ext4kitError:
+            return []
+
+        def order(one: Near) -> tuple[int, bool, int, bytes]:
+            return one.likeness, prefers_deleted and one.path in live, -len(one.path), one.path
+
+        best = sorted(set(near), key=order)[:_MOST_NEAR]
+        return [
+            (one.path, _EXISTS if one.path in live else states.get(one.path, "deleted"))
+            for one in best
+        ]
+
+    def _deleted_states(self) -> dict[bytes, str]:
+        """The paths, or names, of deleted files, with what is left of each."""
+        if self.options.as_of is not None or self.options.lost:
+            return {}
+        with self.step("searching for a near path") as tell:
+            files = self.workspace.deleted(False, ALL_SOURCES - {SearchSource.RUNS}, tell)
+        states: dict[bytes, str] = {}
+        for file in files:
+            for path in (file.path or file.name, *file.further_paths):
+                if path is not None:
+                    states.setdefault(path, f"deleted, {file.grade}")
+        return states
+
+
+def _kinds_of(selection: Selection) -> list[Category]:
+    """The categories that the extensions of the wanted names stand for."""
+    names = (path.rpartition(b"/")[2] for path in selection.paths)
+    found = (category_of_name(name) for name in names if b"." in name)
+    return sorted({kind for kind in found if kind is not None})

@@ -1,0 +1,64 @@
+"""The deleted files of a file system as one result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ext4kit.filesystem import FileSystem
+from ext4kit.problems import Problems
+from ext4kit.recovery.model import DeletedFile, RemovedName
+from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
+from ext4kit.selection import Selection
+
+
+@dataclass(frozen=True)
+class DeletedFiles:
+    """The deleted files of a file system, and the problems found.
+
+    A file's record may be built anew each time it is read: loop once where there are many.
+    """
+
+    fs: FileSystem
+    files: Sequence[DeletedFile]
+    _names: Callable[[], list[RemovedName]] | None = field(repr=False, compare=False, default=None)
+
+    def removed_names(self) -> list[RemovedName] | None:
+        """Removed entries not reported as names of files; None for a lost file system."""
+        return None if self._names is None else self._names()
+
+    def selected(self, selection: Selection) -> DeletedFiles:
+        """The selected files, and the removed names with a selected path and name."""
+        if selection.is_everything:
+            return self
+        names = self._names
+
+        def removed_names() -> list[RemovedName]:
+            every = names() if names else []
+            return [
+                one
+                for one in every
+                if selection.matches_name(one.name) and selection.matches_path(one.path, one.name)
+            ]
+
+        files = [file for file in self.files if selection.selects(file)]
+        return DeletedFiles(self.fs, files, removed_names if names else None)
+
+    def summary(self) -> DeletedOverview:
+        """The files by grade, and contents without a name by kind; all records are read."""
+        return DeletedOverview.of(self.files)
+
+    def by_folder(self) -> list[FolderDeletions]:
+        """What was deleted together, by folder and time, the largest group first."""
+        return self.summary().by_folder()
+
+    @property
+    def problems(self) -> Problems:
+        """Problems of the file system."""
+        return self.fs.problems
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[DeletedFile]:
+        return iter(self.files)

@@ -1,0 +1,89 @@
+"""The paths nearest to one that is not there: for a name that was typed wrongly or from memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from enum import IntEnum
+from heapq import nsmallest
+from typing import NamedTuple
+
+from ext4kit.selection import is_glob, path_pattern
+
+_CLOSE = 0.75  # ratio of two names that may be one, wrongly typed
+_LEAST = 3  # characters that a part of a name must have
+
+
+class Likeness(IntEnum):
+    """How a path is near to a wanted one, the nearest first."""
+
+    CASE = 0  # differs in upper and lower case alone
+    OTHER_ROOT = 1  # is the end of the wanted one: that has the mount point before it
+    BELOW = 2  # ends with the wanted one, which lacks the folders above
+    NAME = 3  # has the same last name
+    PART = 4  # has the wanted name, or fits the wanted pattern, but for case, in its last name
+    SIMILAR = 5  # has nearly the same last name
+
+
+class Near(NamedTuple):
+    """A path near to a wanted one."""
+
+    likeness: Likeness
+    path: bytes
+
+
+def nearest_paths(wanted: bytes, paths: Iterable[bytes], most: int = 3) -> list[Near]:
+    """The nearest of some paths, the nearest first.
+
+    Args:
+        wanted: a path, a name, or a pattern, as typed.
+        paths: full paths.
+        most: how many to give.
+    """
+    search = _Search(wanted)
+    found = (near for path in paths if (near := search.near(path)) is not None)
+    return nsmallest(most, set(found), key=lambda near: (near.likeness, -len(near.path), near.path))
+
+
+class _Search:
+    """Compares paths with a wanted one, without case."""
+
+    def __init__(self, wanted: bytes) -> None:
+        text = wanted.removeprefix(b"~").strip(b"/")
+        self._parts = [part for part in text.lower().split(b"/") if part not in (b"", b".", b"**")]
+        self._path = b"/" + b"/".join(self._parts)
+        self._name = self._parts[-1] if self._parts else b""
+        self._ends = [b"/" + b"/".join(self._parts[at:]) for at in range(1, len(self._parts))]
+        self._pattern = None
+        if is_glob(self._name):
+            self._pattern = re.compile(path_pattern(self._name), re.DOTALL)
+        self._matcher = SequenceMatcher(None, "", self._name.decode("latin-1"), autojunk=False)
+
+    def near(self, path: bytes) -> Near | None:
+        """How a path, or a folder above it, is near; None if it is not."""
+        if not self._name:
+            return None
+        lower = path.lower()
+        if self._pattern is not None:
+            name = lower.rpartition(b"/")[2]
+            return Near(Likeness.PART, path) if self._pattern.fullmatch(b"/" + name) else None
+        inside = (lower + b"/").find(self._path + b"/")
+        if inside >= 0:
+            end = inside + len(self._path)
+            return Near(Likeness.BELOW if inside else Likeness.CASE, path[:end])
+        for below in self._ends:
+            if lower == below or lower.startswith(below + b"/"):
+                return Near(Likeness.OTHER_ROOT, path[: len(below)])
+        return self._by_name(path, lower.rpartition(b"/")[2])
+
+    def _by_name(self, path: bytes, name: bytes) -> Near | None:
+        if name == self._name:
+            return Near(Likeness.NAME, path)
+        if len(self._name) >= _LEAST and self._name in name:
+            return Near(Likeness.PART, path)
+        self._matcher.set_seq1(name.decode("latin-1"))
+        matcher = self._matcher
+        if min(matcher.real_quick_ratio(), matcher.quick_ratio()) < _CLOSE:
+            return None
+        return Near(Likeness.SIMILAR, path) if matcher.ratio() >= _CLOSE else None

@@ -1,0 +1,82 @@
+"""Sentences for answers that are empty or partial: how far the evidence reaches, what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4kit.journal import SharedLog
+from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
+from ext4kit.report.phrases import command_text, counted, kinds_text, span_text
+from ext4kit.report.safe import shown
+from ext4kit.report.tables import human_size
+from ext4kit.report.times import iso_short
+from ext4kit.triage.facts import DeletionStats
+from ext4kit.units import NANOSECONDS
+
+MOST_FOLDERS = 8
+
+
+def reach_text(shared: SharedLog) -> str:
+    """How far back the journal reaches, and what that means for names."""
+    lost = "Names of files that were deleted earlier are mostly lost."
+    if shared.log is None:
+        return "There is no journal that can be read. Names of deleted files are mostly lost."
+    if shared.period is None:
+        return "The journal has no transactions. Names of deleted files are mostly lost."
+    first, last = shared.period
+    if shared.is_complete:
+        return f"The journal has all changes since the file system was made ({iso_short(first)})."
+    span = span_text(shared.last_moment - first)
+    return (
+        f"The journal reaches back to {iso_short(first)}, {span} before the last moment of the"
+        f" image ({iso_short(shared.last_moment)}). {lost}"
+    )
+
+
+def contents_text(overview: DeletedOverview | DeletionStats) -> str:
+    """What content without a name is left; "" for none."""
+    count = sum(overview.contents.values())
+    if not count and not overview.fragments:
+        return ""
+    text = f"{counted(count, 'content')} without a name"
+    text += f": {kinds_text(overview.contents)}" if count else ""
+    pieces = f"{counted(overview.fragments, 'fragment')} of files"
+    return f"{text}; {pieces}" if overview.fragments else text
+
+
+def folder_line(found: FolderDeletions) -> str:
+    """A burst of deletions as a sentence without a full stop."""
+    burst, size = found.burst, f" ({human_size(found.bytes)})" if found.bytes else ""
+    what = " and ".join(
+        counted(count, name)
+        for count, name in ((found.files, "file"), (found.directories, "folder"))
+        if count
+    )
+    where = "whose path is unknown" if burst.folder is None else f"below {shown(burst.folder)}"
+    when = f"deleted {iso_short(burst.last)}" if burst.last else "deleted at an unknown time"
+    if burst.last - burst.first >= NANOSECONDS and burst.first:
+        when = f"deleted {iso_short(burst.first)} to {iso_short(burst.last)}"
+    whole = f": {counted(found.whole, 'file')} whole{size}" if found.files else ""
+    cause = f"  [{burst.cause}]" if burst.cause else ""
+    return f"{what} {where}, {when}{whole}{cause}"
+
+
+def overview_lines(overview: DeletedOverview, shared: SharedLog, image: str) -> Iterator[str]:
+    """What was deleted, by folder and time, then how far the journal reaches and what is left.
+
+    Args:
+        overview: the counts.
+        shared: what knows the journal.
+        image: as it was named.
+    """
+    groups = overview.by_folder()
+    shown_groups, others = groups[:MOST_FOLDERS], groups[MOST_FOLDERS:]
+    yield from map(folder_line, shown_groups)
+    if others:
+        count = sum(len(each.burst) for each in others)
+        yield f"{count:,} more in {len(others):,} other folders or moments; --tree shows all"
+    contents = contents_text(overview)
+    if overview.nameless or contents:
+        yield reach_text(shared)
+    if contents:
+        yield f"{contents}. {command_text('recover', image, '-o', 'OUT')} brings them back."

@@ -1,0 +1,91 @@
+"""Events of many files of one folder at once: what was created, changed or deleted together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ext4kit.bursts import Burst, BurstItem, find_bursts
+from ext4kit.timeline.build import Timeline
+from ext4kit.timeline.events import Event, EventKind
+from ext4kit.timeline.filters import EventFilter
+
+MOST_GROUPED = 1_000_000  # events of a kind
+
+
+class Happening(StrEnum):
+    """What happened to the files of a burst."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    RENAMED = "renamed"
+    DELETED = "deleted"
+    ATTRIBUTES = "attributes changed"
+
+
+_KINDS = {
+    Happening.CREATED: (EventKind.CREATED, EventKind.DIRECTORY_MADE, EventKind.LINKED),
+    Happening.CHANGED: (EventKind.SIZE, EventKind.TRUNCATED, EventKind.CONTENT, EventKind.TARGET),
+    Happening.RENAMED: (EventKind.RENAMED, EventKind.MOVED),
+    Happening.DELETED: (EventKind.DELETED, EventKind.DIRECTORY_REMOVED, EventKind.UNLINKED),
+    Happening.ATTRIBUTES: (
+        EventKind.MODE, EventKind.OWNER, EventKind.XATTR, EventKind.ACL, EventKind.FLAGS,
+        EventKind.PROJECT,
+    ),
+}  # fmt: skip
+_DIRECTORIES = (EventKind.DIRECTORY_MADE, EventKind.DIRECTORY_REMOVED)
+
+
+@dataclass(frozen=True, slots=True)
+class EventBurst:
+    """Events of one kind of happening in one folder, close together in time.
+
+    Attributes:
+        happening: what happened.
+        burst: folder, times, owner and cause; its rows are places among the events of this kind.
+        files: number of different files; directories: of directories.
+    """
+
+    happening: Happening
+    burst: Burst
+    files: int
+    directories: int
+
+
+def event_bursts(timeline: Timeline, wanted: EventFilter) -> list[EventBurst]:
+    """The bursts of the events that a filter selects, the oldest first."""
+    owners = _owners(timeline)
+    found = list[EventBurst]()
+    for happening, kinds in _KINDS.items():
+        chosen = tuple(kind for kind in kinds if not wanted.kinds or kind in wanted.kinds)
+        if chosen:
+            found += _bursts(timeline, replace(wanted, kinds=chosen), happening, owners)
+    return sorted(found, key=lambda one: (one.burst.first, one.happening, one.burst.folder or b""))
+
+
+def _bursts(
+    timeline: Timeline, wanted: EventFilter, happening: Happening, owners: dict[int, int]
+) -> Iterator[EventBurst]:
+    items, instances = list[BurstItem](), list[tuple[int, int]]()
+    for row, event in enumerate(timeline.select(wanted)):
+        if row == MOST_GROUPED:
+            break
+        items.append(_item(row, event, owners))
+        instances.append((event.inode, event.generation))
+    for burst in find_bursts(items):
+        directories = {instances[row] for row in burst.rows if items[row].is_directory}
+        every = {instances[row] for row in burst.rows}
+        yield EventBurst(happening, burst, len(every - directories), len(directories))
+
+
+def _item(row: int, event: Event, owners: dict[int, int]) -> BurstItem:
+    owner = owners.get(event.inode << 32 | event.generation)
+    is_directory = event.kind in _DIRECTORIES
+    return BurstItem(row, event.time or 0, event.path or event.old_path, is_directory, owner)
+
+
+def _owners(timeline: Timeline) -> dict[int, int]:
+    """The owner of each instance of an inode, by its key."""
+    files = timeline.files
+    return dict(zip(files.instance.tolist(), files.uid.tolist(), strict=True))
