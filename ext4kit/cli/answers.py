@@ -117,7 +117,9 @@ class Answers:
         click.echo(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}", err=True)
 
     def nearest_text(self, wanted: bytes, prefers_deleted: bool = False) -> str:
-        """The paths nearest to one that is not there, as the end of a message; "" for none."""
+        """The paths nearest to one that is not there, as the end of a message; "" if quiet."""
+        if self.options.quiet:
+            return ""
         found, image = self._nearest(wanted, prefers_deleted), self.options.image
         if not found:
             there, gone = command_text("ls", image, "-r"), command_text("deleted", image)

@@ -152,7 +152,9 @@ def test_times_of_deletion(run: Run, deleted: Path) -> None:
     later = {path for path, record in every.items() if record["dtime"] >= half * NANOSECONDS}
     assert set(listed(run, deleted, "--deleted-since", f"@{half}")) == later
     assert listed(run, deleted, "--deleted-until", "1990-01-01") == {}
-    assert listed(run, deleted, "--modified-since", "1s") == {}
+    assert listed(run, deleted, "--modified-since", "1s", "--from-now") == {}
+    assert set(listed(run, deleted, "--deleted-since", "0s")) <= set(every), "from the last moment"
+    assert set(listed(run, deleted, "--deleted-since", "2h")) == set(every)
 
 
 def test_one_file_is_recovered_by_its_path(

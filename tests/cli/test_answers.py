@@ -1,0 +1,126 @@
+"""No command ends empty or refused without saying what there is, and one command to type next."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli, Images
+
+_NEXT = re.compile(r"`ext4kit [a-z]+ [^`]+`")
+_EMPTY = re.compile(r"\A\s*(0 [a-z ,0]+)?\s*\Z")
+FORMS = (
+    ("deleted", "IMAGE", "/no/such/thing.jpg"),
+    ("deleted", "IMAGE", "*.nope"),
+    ("deleted", "IMAGE", "--deleted-since", "2100-01-01"),
+    ("deleted", "IMAGE", "--inode", "4"),
+    ("deleted", "IMAGE", "--size", "900G..", "--type", "link"),
+    ("recover", "IMAGE", "/no/such", "-o", "OUT"),
+    ("recover", "IMAGE", "--inode", "4", "-o", "OUT"),
+    ("ls", "IMAGE", "/no/such"),
+    ("ls", "IMAGE", "/lost+found"),
+    ("ls", "IMAGE", "/no/such", "--view", "deleted"),
+    ("ls", "IMAGE", "-r", "--lost"),
+    ("ls", "IMAGE", "--as-of", "1999-01-01"),
+    ("cat", "IMAGE", "/no/such"),
+    ("stat", "IMAGE", "/no/such"),
+    ("extract", "IMAGE", "/no/such", "-o", "OUT"),
+    ("extract", "IMAGE", "*.nope", "-o", "OUT"),
+    ("versions", "IMAGE", "/no/such"),
+    ("explain", "IMAGE", "/no/such"),
+    ("timeline", "IMAGE", "/no/such"),
+    ("timeline", "IMAGE", "--since", "2100-01-01"),
+    ("timeline", "IMAGE", "--bursts", "--since", "2100-01-01"),
+    ("journal", "list", "IMAGE"),
+    ("journal", "audit", "IMAGE"),
+    ("journal", "replay", "IMAGE", "-o", "OUT"),
+    ("journal", "history", "IMAGE", "/no/such"),
+    ("export", "IMAGE", "/no/such", "--csv", "OUT"),
+    ("info", "IMAGE", "--lost"),
+)
+
+
+def _fresh(images: Images, _folder: Path) -> Path:
+    return images("rm_rf_tree").image
+
+
+def _formatted(images: Images, folder: Path) -> Path:
+    image = folder / "formatted.img"
+    shutil.copyfile(images("rm_rf_tree").image, image)
+    subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", image], check=True)
+    return image
+
+
+def _damaged(images: Images, folder: Path) -> Path:
+    image = folder / "damaged.img"
+    shutil.copyfile(images("rm_rf_tree").image, image)
+    with image.open("r+b") as file:
+        file.write(bytes(range(256)) * 2048)
+    return image
+
+
+def _without_journal(_images: Images, folder: Path) -> Path:
+    image = folder / "no-journal.img"
+    image.touch()
+    subprocess.run(["truncate", "-s", "32M", image], check=True)
+    subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", image], check=True)
+    return image
+
+
+SCENES: dict[str, Callable[[Images, Path], Path]] = {
+    "fresh": _fresh,
+    "formatted": _formatted,
+    "damaged": _damaged,
+    "no journal": _without_journal,
+}
+
+
+def _ends_helpfully(ext4kit: Cli, form: tuple[str, ...], image: Path, out: Path) -> None:
+    words = [str({"IMAGE": image, "OUT": out}.get(word, word)) for word in form]
+    done = ext4kit(*words)
+    assert "internal error" not in done.stderr
+    is_refused = done.returncode not in (0, 1)
+    if is_refused or _EMPTY.match(done.stdout) or "no such" in done.stderr:
+        assert _NEXT.search(done.stderr), f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+@pytest.mark.parametrize("scene", SCENES)
+def test_no_empty_answer_is_without_a_next_step(
+    unpacked: Images, ext4kit: Cli, tmp_path: Path, scene: str, form: tuple[str, ...]
+) -> None:
+    _ends_helpfully(ext4kit, form, SCENES[scene](unpacked, tmp_path), tmp_path / "out")
+
+
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+def test_after_the_journal_has_wrapped(
+    built: Images, ext4kit: Cli, tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    _ends_helpfully(ext4kit, form, built("log_rotation").image, tmp_path / "out")
+
+
+def test_a_wrapped_journal_is_not_told_as_a_loss_of_everything(built: Images, ext4kit: Cli) -> None:
+    image = built("forgotten_documents").image
+    done = ext4kit("deleted", image)
+    assert "contents without a name" in done.stdout
+    assert "documents" in done.stdout
+    assert "The journal reaches back to" in done.stdout
+    assert f"`ext4kit recover {image} -o OUT`" in done.stdout
+    assert "(path unknown)" not in done.stdout, "rows that say nothing are counted, not listed"
+    asked = ext4kit("deleted", image, "*.odt")
+    assert asked.returncode == 1
+    assert "--kind documents" in asked.stderr
+
+
+def test_totals_are_of_all_files_and_the_listed_ones_are_counted(
+    unpacked: Images, ext4kit: Cli
+) -> None:
+    image = unpacked("rm_rf_tree").image
+    total = ext4kit("deleted", image).stdout.splitlines()[-1]
+    limited = ext4kit("deleted", image, "--sort", "grade", "--limit", "12").stdout.splitlines()[-1]
+    assert limited == f"{total}; 12 listed"
