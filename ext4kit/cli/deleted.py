@@ -30,6 +30,7 @@ from ext4kit.report.deleted import (
 )
 from ext4kit.report.deleted_tree import tree_lines
 from ext4kit.report.records import write_lines, write_records
+from ext4kit.report.tables import wrapped
 
 FEW = 10  # files that need no summary
 COLOURS = {
@@ -142,7 +143,8 @@ def _lines(
     rows = (file for file in every if with_all or is_telling(file))
     listed = list(deleted_lines(rows, limit))
     if len(deleted) > FEW:
-        yield from overview_lines(overview, session.workspace, str(session.options.image))
+        sentences = overview_lines(overview, session.workspace, str(session.options.image))
+        yield from wrapped(sentences)
         yield ""
     for grade, line in listed:
         if grade and coloured:

@@ -38,6 +38,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.opening import Image, ImageVolume, open_image
 from ext4kit.problems import Problem, Problems, Severity
+from ext4kit.report.phrases import command_text
 from ext4kit.report.records import (
     problem_lines,
     problem_record,
@@ -339,7 +340,7 @@ def _filesystem(image: Image, volume: ImageVolume, options: CommonOptions) -> Fi
             fs = image.filesystem(locator, show)
     except RequestError as error:
         if not options.lost or volume.facts.is_ext:
-            raise
+            raise RequestError(f"{error}{_instead(options)}") from error
         raise RequestError(f"{error}{_elsewhere(image, options)}") from error
     except UnsupportedError as error:
         if volume.facts.is_ext:
@@ -375,6 +376,20 @@ def _tell_ago(options: CommonOptions, given: Ago, now: int, found: int) -> None:
     hint = "" if options.from_now else "; --from-now counts from the clock"
     text = f"note: {given.text} is {iso(found)}, counted from {ground}, {iso(now)}{hint}"
     click.echo(text, err=True)
+
+
+def _instead(options: CommonOptions) -> str:
+    """What to type where the wanted state is not recorded, as the end of a message."""
+    image = options.image
+    if options.quiet or not (options.lost or options.as_of is not None):
+        return ""
+    if options.lost:
+        scan, now = command_text("volumes", image, "--scan"), command_text("ls", image, "-r")
+        return f"; {scan} searches for superblocks, {now} lists the present file system"
+    return (
+        f"; {command_text('info', image)} tells of the journal, {command_text('deleted', image)} of"
+        " what was deleted"
+    )
 
 
 def _tell_moment(fs: FileSystem, wanted: int) -> None:

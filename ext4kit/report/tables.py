@@ -66,6 +66,14 @@ def screen_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def wrapped(sentences: Iterable[str]) -> Iterator[str]:
+    """Sentences in lines that fit the terminal; as they are where there is none."""
+    width = screen_width()
+    for sentence in sentences:
+        first, *rest = [sentence] if width is None else fold(sentence, width - len(_GAP))
+        yield "\n".join((first, *(_GAP + line for line in rest)))
+
+
 def fold_row(head: str, last: str) -> str:
     """A row with a last cell of any length; with line breaks if a terminal has no room for it."""
     width = screen_width()

@@ -6,6 +6,7 @@ from ext4kit.cli.session import Session
 from ext4kit.errors import RequestError
 from ext4kit.journal import Log
 from ext4kit.parsers.features import Compat
+from ext4kit.report.phrases import command_text
 
 
 def need_journal(session: Session) -> None:
@@ -15,7 +16,11 @@ def need_journal(session: Session) -> None:
         RequestError: it has none.
     """
     if Compat.HAS_JOURNAL not in session.fs.superblock.features:
-        raise RequestError(f"{session.options.image}: the file system has no journal")
+        text = f"{session.options.image}: the file system has no journal"
+        if not session.options.quiet:
+            command = command_text("deleted", session.options.image)
+            text += f"; {command} lists deleted files all the same"
+        raise RequestError(text)
 
 
 def opened_log(session: Session) -> Log | None:
