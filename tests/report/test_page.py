@@ -14,6 +14,7 @@ from ext4kit.report.safe import printable
 from ext4kit.report.triage import TriageReport
 from ext4kit.report.triage.page import page_pieces
 from tests.conftest import Cli
+from tests.environment import ROOT
 from tests.report.conftest import HOSTILE
 
 VOID = {"meta", "input", "br", "link", "img"}
@@ -125,6 +126,25 @@ def test_a_table_is_bounded_and_says_so(ext4kit: Cli, story: Path, tmp_path: Pat
     text = path.read_text(encoding="utf-8")
     assert "10 of 28 are shown; `ext4kit deleted IMAGE --json` gives all" in text
     assert Page(text).tags.count("tr") < 100
+
+
+def test_each_fact_has_one_label_that_no_other_has(ext4kit: Cli, tmp_path: Path) -> None:
+    """The sample's E01 stores a case number, as ewfinfo tells; another one is given."""
+    image, path = ROOT / "sample_images/packed/rm_rf_tree.E01", tmp_path / "case.html"
+    given = ("--case-number", "2026/17", "--operator", "A. Examiner", "--verify-evidence")
+    assert ext4kit("report", image, "--quick", "--html", path, *given).returncode == 0
+    text = path.read_text(encoding="utf-8")
+    lists = re.findall(r'<dl class="facts">(.*?)</dl>', text, re.DOTALL)
+    assert len(lists) == 3
+    for each in lists:
+        labels = re.findall("<dt>(.*?)</dt>", each)
+        assert labels and all(labels)
+        assert len(set(labels)) == len(labels)
+    values = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", lists[0]))
+    assert values["Case number"] == "2026/17"
+    assert values["Case number (stored)"] == "sample 1"
+    inputs = re.findall(r'<input [^>]*aria-label="([^"]+)"', text)
+    assert len(set(inputs)) == text.count("<input ")
 
 
 def test_the_page_is_never_written_over(ext4kit: Cli, story: Path, tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,10 @@ import pytest
 from rich.cells import cell_len
 
 from ext4kit.report.triage import TriageReport
-from ext4kit.report.triage.case import sightings_per_bin
+from ext4kit.report.triage.case import sightings_per_bin, story_text
 from ext4kit.report.triage.charts import column_chart
 from ext4kit.report.triage.terminal import make_console, parts
-from ext4kit.triage import Bins
+from ext4kit.triage import Bins, StoryStep, Weight
 from tests.conftest import Cli
 from tests.environment import ROOT
 
@@ -112,6 +115,44 @@ def test_the_terminal_page_fits(story_case: TriageReport, width: int) -> None:
             console.print(part)
     lines = captured.get().splitlines()
     assert max(map(cell_len, lines)) <= width
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
+@pytest.mark.parametrize("times", [1, 100])
+def test_the_figures_at_the_top_are_whole_at_any_width(
+    story_case: TriageReport, width: int, times: int
+) -> None:
+    """Ten of the sixteen signs of the sample are strong, by the weights of their rules."""
+    rules = [one.rule.weight for one in story_case.summary.suspicions]
+    assert (len(rules), rules.count(Weight.STRONG)) == (16, 10)
+    many = replace(story_case.summary, suspicions=story_case.summary.suspicions * times)
+    console = make_console(record=True, width=width)
+    with console.capture() as captured:
+        for part in itertools.islice(parts(replace(story_case, summary=many), width), 4):
+            console.print(part)
+    framed = " ".join(re.findall(r"│([^│]*)│", captured.get()))
+    for wanted in (str(16 * times), f"{10 * times} strong", "consistent", "metadata", "deleted"):
+        assert wanted in framed
+    assert "…" not in framed
+
+
+def test_a_step_of_a_story_says_one_time_once() -> None:
+    second = 10**9
+    start = 1_772_331_240 * second  # 2026-03-01 02:14
+    story = (
+        StoryStep("made", start + 4, start + 900),
+        StoryStep("written", start + 60 * second, start + 65 * second),
+        StoryStep("renamed", start + 120 * second, start + 120 * second, exact=False),
+        StoryStep("setuid", None, start + 180 * second),
+        StoryStep("deleted", start + 240 * second),
+    )
+    assert story_text(story).split(" -> ") == [
+        "made and committed 2026-03-01 02:14:00Z",
+        "written 02:15:00Z (committed 02:15:05Z)",
+        "renamed and committed at the latest 02:16:00Z",
+        "setuid (committed 02:17:00Z)",
+        "deleted 02:18:00Z",
+    ]
 
 
 def made_bins(count: int) -> Bins:

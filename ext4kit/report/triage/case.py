@@ -152,7 +152,7 @@ def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     yield "Disk", f"{human_size(evidence.source.size)} ({evidence.source.size:,} bytes)"
     yield from _file_rows(evidence)
     for name, value in evidence.facts.items():
-        yield printable_text(name).capitalize(), printable_text(value)
+        yield f"{printable_text(name).capitalize()} (stored)", printable_text(value)
     for name, value in evidence.hashes.items():
         yield f"Stored {name.upper()}", value
     if case.check is not None:
@@ -295,22 +295,25 @@ STEPS_SHOWN = 8
 
 
 def story_text(story: Sequence[StoryStep]) -> str:
-    """The steps of a story with both times of each; a date only where it is another one."""
+    """The steps of a story with the times of each; a date only where it is another one."""
     if len(story) > STEPS_SHOWN:
         half = STEPS_SHOWN // 2
         between = f"... {len(story) - 2 * half:,} more ..."
         return " -> ".join((story_text(story[:half]), between, story_text(story[-half:])))
     day, parts = "", []
     for step in story:
-        times = []
-        committed = "committed " if step.exact else "committed at the latest "
-        for name, moment in (("", step.time), (committed, step.commit)):
+        committed = "committed" if step.exact else "committed at the latest"
+        times = [("", step.time), (committed, step.commit)]
+        if step.time is not None and time_text(step.time) == time_text(step.commit):
+            times = [(f"and {committed}", step.time)]
+        told = []
+        for name, moment in times:
             if moment is not None:
                 date, _, clock = time_text(moment).rpartition(" ")
-                text = name + (f"{date} " if date != day else "") + clock
-                times.append(f"({text})" if name else text)
+                text = f"{name} " * bool(name) + (f"{date} " if date != day else "") + clock
+                told.append(f"({text})" if name == committed else text)
                 day = date
-        parts.append(" ".join((step.what, *times)))
+        parts.append(" ".join((step.what, *told)))
     return " -> ".join(parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -30,6 +31,7 @@ from ext4kit.triage.facts import DeletionStats
 
 NARROWEST, WIDEST = 20, 132
 _NARROW = 64  # below this, a path has a line of its own
+_NAMES = 26  # most columns of the names of facts
 SHOWN = 5  # sightings per rule, findings, problems
 GRADE_COLOURS = {
     "intact": "green", "consistent": "blue", "partial": "yellow", "overwritten": "red",
@@ -132,32 +134,40 @@ def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
         else "none"
     )
     tiles = [
-        (str(len(summary.suspicions)), ("signs", f"signs, {strong} strong"),
+        (str(len(summary.suspicions)), f"signs, {strong}\N{NO-BREAK SPACE}strong",
          "red" if strong else "green"),
-        (f"{summary.deletions.total:,}", ("deleted", "deleted"), "default"),
-        (f"{grades[Grade.INTACT]:,} + {grades[Grade.CONSISTENT]:,}",
-         ("whole", "intact + consistent"), "green" if whole else "default"),
-        (reach, ("journal", "in the journal"), "default"),
-        (("sound" if good else verdict) if good is not None else "-", ("metadata", "metadata"),
+        (f"{summary.deletions.total:,}", "deleted", "default"),
+        (f"{grades[Grade.INTACT]:,} + {grades[Grade.CONSISTENT]:,}", "intact + consistent",
+         "green" if whole else "default"),
+        (reach, "in the journal", "default"),
+        (("sound" if good else verdict) if good is not None else "-", "metadata",
          {True: "green", False: "yellow", None: "default"}[good]),
     ]  # fmt: skip
-    widest = max(len(value) for value, _, _ in tiles)
-    room = max((width - 2 * len(tiles)) // len(tiles), 11, widest + 2)
-    is_wide = room >= 18
+    widest = max(len(part) for value, label, _ in tiles for part in (value, *label.split(" ")))
+    room = min(max((width - 2 * len(tiles)) // len(tiles), 11, widest + 2), width)
+    held = [(_wrapped(value, room - 2), _wrapped(label, room - 2), colour)
+            for value, label, colour in tiles]  # fmt: skip
+    height = max(len(value) + len(label) for value, label, _ in held)
     return [
         Panel(
-            Group(Text(value, f"bold {colour}", justify="center", no_wrap=True),
-                  Text(labels[is_wide], "dim", justify="center", no_wrap=True)),
-            box=box.ROUNDED, border_style="blue dim", width=room, padding=(0, 0),
+            Group(*(Text(line, f"bold {colour}", justify="center") for line in value),
+                  *(Text(line, "dim", justify="center") for line in label)),
+            box=box.ROUNDED, border_style="blue dim", width=room, height=height + 2,
+            padding=(0, 0),
         )
-        for value, labels, colour in tiles
+        for value, label, colour in held
     ]  # fmt: skip
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The lines of a text; what a no-break space joins stays on one."""
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in textwrap.wrap(text, width)]
 
 
 def _facts(rows: Iterable[tuple[str, str]]) -> Table:
     """Names and values in two columns."""
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
+    table.add_column(style="dim", max_width=_NAMES, overflow="fold")
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(Text(name), Text(value))
