@@ -106,11 +106,18 @@ class Xattr(TypedDict):
     value_base64: Base64
 
 
+class FirstByte(TypedDict):
+    """Where the first byte of a volume is stored."""
+
+    volume: Annotated[int | None, "Number of the volume that stores it; null for the image."]
+    offset: Annotated[int, "Bytes, in that volume or the image."]
+
+
 class VolumeFacts(TypedDict):
     """Facts that identify a volume of the evidence."""
 
     index: Count
-    offset: Annotated[int, "Bytes."]
+    offset: Annotated[int, "Bytes, in the image, or in the logical or unlocked volume it lies in."]
     size: Size
     kind: Kind
     version: Annotated[str, "Of the format, as blkid names it: FAT32; 2 of LUKS. May be empty."]
@@ -118,6 +125,10 @@ class VolumeFacts(TypedDict):
     uuid: Uuid
     scheme: str
     parent: int | None
+    name: Annotated[str, "Logical volume that it is or lies in, as group/volume. May be empty."]
+    first_byte: Annotated[
+        FirstByte | None, "Null if a physical volume is missing, or it is not known."
+    ]
     readable: Annotated[int, "Bytes of it that the image has."]
 
 

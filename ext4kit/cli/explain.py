@@ -67,7 +67,7 @@ def command(
 
 
 def _explain(session: Session, record: RecoveredFile, follows: bool) -> None:
-    explanation = Explanation(session.fs, session.volume.facts.source, record)
+    explanation = Explanation(session.fs, session.volume.facts, record)
     try:
         if session.options.json:
             write_record(explanation.as_record())

@@ -78,6 +78,15 @@ def sector_size(source: Source) -> int:
     return source.sector_size if isinstance(source, Sectored) else 0
 
 
+@runtime_checkable
+class Mapped(Protocol):
+    """A source whose bytes are stored in other sources: a logical or an unlocked volume."""
+
+    def stored_at(self, offset: int) -> tuple[Source, int] | None:
+        """(source that stores the byte at `offset`, its offset there); None if it is missing."""
+        ...
+
+
 def check_range(source: Source, offset: int, length: int) -> None:
     """Refuse a range that is not completely inside `source`.
 

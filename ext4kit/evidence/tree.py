@@ -35,11 +35,12 @@ from ext4kit.evidence.signatures import (
     first_sector_kind,
     identify,
 )
-from ext4kit.evidence.source import Source, Window
+from ext4kit.evidence.source import Mapped, Source, Window
 from ext4kit.evidence.volume import Volume
 from ext4kit.problems import Problems, Severity
 
 _LVM_SCHEME = "lvm2"
+_WHOLE = "whole image"
 _DEPTH = 8  # limit of nested volumes
 
 
@@ -48,12 +49,15 @@ class _Node:
     """A volume and the volumes in it; numbers are assigned when all are known.
 
     Attributes:
+        stored: where its first byte is stored, if it is not a range of the image: the source of a
+            volume, and the offset there.
         state: state of an encrypted volume: "open", "locked", or why it cannot be read; else "".
     """
 
     volume: Volume
     depth: int = 0
     inner: list[_Node] = field(default_factory=list)
+    stored: tuple[Source, int] | None = None
     state: str = ""
 
 
@@ -212,18 +216,24 @@ def _inside(
     name: str = "",
 ) -> list[_Node]:
     """The volumes in a source built from a volume, as nodes below that volume."""
-    return [
-        _Node(
-            replace(
-                each,
-                scheme="/".join(filter(None, (scheme, each.scheme))),
-                description=each.description or description,
-                name=name,
-            ),
-            node.depth + 1,
+    found = Problems()
+    whole = f"logical volume {name}" if name else f"encrypted volume {node.volume.uuid}"
+    nodes = []
+    for each in _listed(source, found):
+        volume = replace(
+            each,
+            scheme="/".join(filter(None, (scheme, each.scheme))),
+            description=each.description or description,
+            name=name,
         )
-        for each in _listed(source, problems)
-    ]
+        stored = None
+        if isinstance(source, Mapped) and each.offset < source.size:
+            stored = source.stored_at(each.offset)
+        nodes.append(_Node(volume, node.depth + 1, stored=stored))
+    for problem in found:
+        where = whole if problem.where == _WHOLE else f"{whole}: {problem.where}"
+        problems.add(where, problem.what, problem.severity)
+    return nodes
 
 
 def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
@@ -255,14 +265,16 @@ def _numbered(
 ) -> tuple[Volume, ...]:
     """All volumes with their numbers and parents; reports defects by the volume's number."""
     found: list[Volume] = []
+    stored: list[tuple[Source, int] | None] = []
     states: list[tuple[Volume, str]] = []
 
     def visit(nodes: list[_Node], parent: int) -> None:
         for node in nodes:
             volume = replace(node.volume, index=len(found) + 1, parent=parent)
             found.append(volume)
+            stored.append(node.stored if parent else (source, volume.offset))
             if volume.scheme and volume.source.missing:
-                _tell_missing(volume.index, volume.source, problems)
+                _tell_missing(volume, problems)
             if volume.hides:
                 text = f"begins like {volume.format} and holds {volume.hides}; both are listed"
                 problems.add(f"volume {volume.index}", text, Severity.WARNING)
@@ -272,7 +284,11 @@ def _numbered(
 
     visit(roots, 0)
     _tell_locked(source, states, has_phrases, problems)
-    return tuple(found)
+    numbers = {id(source): 0} | {id(volume.source): volume.index for volume in found}
+    return tuple(
+        replace(volume, first_byte=(numbers[id(place[0])], place[1])) if place else volume
+        for volume, place in zip(found, stored, strict=True)
+    )
 
 
 def _tell_locked(
@@ -315,11 +331,11 @@ def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
     elif signature.kind != UNKNOWN and signature.backup:
         text = f"holds a backup superblock of an {signature.kind} older than the partition table"
         text = f"{text}, at byte {signature.offset:,}"
-        problems.add("whole image", text, Severity.NOTE)
+        problems.add(_WHOLE, text, Severity.NOTE)
     elif signature.kind != UNKNOWN and not _is_of_partition(signature, volumes):
         # the evidence does not show which of both is in use
         text = f"has a partition table and is also {signature.kind}; both are listed"
-        problems.add("whole image", text, Severity.WARNING)
+        problems.add(_WHOLE, text, Severity.WARNING)
         volumes.insert(0, _volume(source, whole, signature))
     return tuple(volumes)
 
@@ -351,9 +367,9 @@ def _volume(source: Source, part: Partition, signature: VolumeSignature | None) 
     return Volume.of(window, signature or identify(window), part.scheme, part.description)
 
 
-def _tell_missing(index: int, window: Window, problems: Problems) -> None:
-    where = f"volume {index}"
-    end = f"the image ends at byte {window.source.size:,}"
+def _tell_missing(volume: Volume, problems: Problems) -> None:
+    where, window = f"volume {volume.index}", volume.source
+    end = f"{volume.frame} ends at byte {window.source.size:,}"
     if window.size == 0:
         problems.add(where, f"starts at byte {window.offset:,}, {end}: nothing of it is there")
         return

@@ -17,7 +17,7 @@ class Volume:
 
     Attributes:
         index: its number in the evidence, from 1 on.
-        offset: byte offset in the image, or in the parent for a volume in another one.
+        offset: byte offset in the image, or in the logical or unlocked volume that it lies in.
         size: bytes according to the partition table; `source.size` counts those in the image.
         kind: as blkid names it: "ext4", "jbd", "xfs", "crypto_LUKS" ...; or "unknown".
         label: the volume's own name, "" if it has none.
@@ -29,9 +29,11 @@ class Volume:
         backup: whether the first superblock of ext is destroyed and a backup was found.
         parent: number of the volume that contains it, 0 for the disk itself.
         version: of the format, as blkid names it: "FAT32", "2" of LUKS; "" if there is none.
-        name: "group/volume" of a logical volume; "" of others.
+        name: "group/volume" of the logical volume that it is or lies in; "" of others.
         hides: what else its bytes are, although it begins like its kind: "a partition table" ...;
             that is listed too.
+        first_byte: where its first byte is stored: number of the volume, 0 for the image, and
+            offset there; None if a physical volume is missing, or it is not known.
     """
 
     index: int
@@ -48,6 +50,7 @@ class Volume:
     version: str = ""
     hides: str = ""
     name: str = ""
+    first_byte: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, window: Window, signature: VolumeSignature, scheme: str, description: str) -> Self:
@@ -73,6 +76,14 @@ class Volume:
         return f"{self.scheme}{name}@{self.offset}"
 
     @property
+    def frame(self) -> str:
+        """In what its offset, and those in its file system, count."""
+        if not self.parent:
+            return "the image"
+        unlocked = f"the unlocked bytes of volume {self.parent}"
+        return f"logical volume {self.name}" if self.name else unlocked
+
+    @property
     def is_ext(self) -> bool:
         """Whether it is ext2, ext3 or ext4; an external journal is not a file system."""
         return self.kind in EXT_KINDS
@@ -94,5 +105,9 @@ class Volume:
             "uuid": self.uuid,
             "scheme": self.scheme,
             "parent": self.parent or None,
+            "name": self.name,
+            "first_byte": None
+            if self.first_byte is None
+            else {"volume": self.first_byte[0] or None, "offset": self.first_byte[1]},
             "readable": self.source.size,
         }

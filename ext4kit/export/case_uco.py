@@ -51,8 +51,9 @@ class CaseUco(TextFormat):
         """Write the context and all objects that are not files."""
         subject = self.subject
         volume = subject.volume
-        name = subject.image.evidence.path.name
-        place = f"{subject.fs.superblock.uuid_text} {volume.offset} {name}"
+        evidence = subject.image.evidence
+        where = evidence.place(volume) if volume.parent else volume.offset
+        place = f"{subject.fs.superblock.uuid_text} {where} {evidence.path.name}"
         self._base = hashlib.sha256(place.encode(errors="surrogateescape"))
         self._system = self._identity("file system")
         self._above: list[tuple[str, Counter[str]]] = []  # directories, and the names listed

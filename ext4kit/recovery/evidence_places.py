@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypedDict
 
-_BYTE = "Byte of the image."
+_BYTE = "Byte of the image, or of the logical or unlocked volume."
 _BLOCK = "The block of the file system that this is, or is a copy of."
 _COPY = "Transaction of the copy in the journal; null for the block itself."
 
@@ -50,7 +50,7 @@ class CopyCounts(TypedDict):
 class EvidencePlaces(TypedDict):
     """Places of the evidence for a deleted file."""
 
-    file_system_at: Annotated[int, "Byte of the image at which the file system begins."]
+    file_system_at: Annotated[int, "Byte at which the file system begins there."]
     inode_at: Annotated[InodePlace | None, "Where the inode was read."]
     freed_at: Annotated[InodePlace | None, "Where the inode is first seen freed."]
     map_at: Annotated[list[Place], "Where the blocks of its tree were read, from the root on."]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ext4kit import fields
 from ext4kit.errors import AccessError, quoted
-from ext4kit.evidence.source import Source
+from ext4kit.evidence import Volume
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.journal_gaps import find_journal_gaps
 from ext4kit.history.places import Ground
@@ -53,10 +53,15 @@ class ExplanationRecord(TypedDict):
 
 
 class Explanation:
-    """Sentences about one record of a manifest, with its `evidence`; the journal is replayed."""
+    """Sentences about one record of a manifest, with its `evidence`; the journal is replayed.
 
-    def __init__(self, fs: FileSystem, source: Source, record: RecoveredFile) -> None:
-        self.fs, self.source, self.record = fs, source, record
+    Args:
+        volume: the volume of the file system.
+    """
+
+    def __init__(self, fs: FileSystem, volume: Volume, record: RecoveredFile) -> None:
+        self.fs, self.source, self.record = fs, volume.source, record
+        self.frame = volume.frame
         self.evidence = record.get("evidence") or cast("EvidencePlaces", {})  # read with `get`
 
     def sentences(self) -> list[str]:
@@ -98,7 +103,7 @@ class Explanation:
             return f"a location outside this image ({what} {at['block']:,})"
         size, start = self.fs.superblock.block_size, self.evidence["file_system_at"]
         block, byte = divmod(at["offset"] - start, size)
-        location = f"byte {at['offset']:,} of the image (block {block:,}, byte {byte:,} in it)"
+        location = f"byte {at['offset']:,} of {self.frame} (block {block:,}, byte {byte:,} in it)"
         if at["transaction"] is None:
             return f"{location}: {what} {at['block']:,} on disk"
         written = self._transaction(at["transaction"])
@@ -191,7 +196,7 @@ class Explanation:
             where = f"block{'s' * (count > 1)} {block:,}{last}"
             yield (
                 f"The content from file block {logical:,} on is in {where}, byte"
-                f" {start + block * size:,} of the image; {self._bitmap(block, count)}."
+                f" {start + block * size:,} of {self.frame}; {self._bitmap(block, count)}."
             )
         if len(runs) > MOST_RUNS:
             yield f"The record lists {len(runs) - MOST_RUNS:,} further runs of blocks."

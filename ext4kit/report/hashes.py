@@ -10,6 +10,7 @@ from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.hashing import Hashes
 from ext4kit.evidence.identity import Identity, identity, mismatches
 from ext4kit.report.safe import printable_text
+from ext4kit.report.volumes import has_offset, place_text
 
 _SHOWN = {"md5": "MD5", "sha1": "SHA-1", "sha256": "SHA-256"}
 _MOST_RANGES = 20
@@ -87,8 +88,8 @@ def hash_lines(evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]) ->
     for volume in evidence.volumes:
         if volume.index in volumes:
             hashes, missing = volumes[volume.index], volume.source.missing
-            within = f" in volume {volume.parent}" if volume.parent else ""
-            place = f"{hashes.size:,} bytes at {volume.offset:,}{within}"
+            between = " " if has_offset(volume) else ", "
+            place = f"{hashes.size:,} bytes{between}{printable_text(place_text(volume))}"
             place += f", {missing:,} more are missing" if missing else ""
             yield ""
             yield f"Volume {volume.index} ({printable_text(volume.format)}): {place}"

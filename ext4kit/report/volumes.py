@@ -23,8 +23,9 @@ def volume_lines(volumes: Sequence[Volume]) -> list[str]:
     headings, rows, right = list(_HEADINGS), [], {0, 1, 2}
     for volume in volumes:
         kind = f"{volume.kind} (backup superblock)" if volume.backup else volume.format
-        values = (volume.index, volume.offset, volume.size, kind, volume.label, volume.uuid,
-                  volume.scheme, volume.description)  # fmt: skip
+        offset = volume.offset if has_offset(volume) else ""
+        values = (volume.index, offset, volume.size, kind, volume.label, volume.uuid,
+                  volume.scheme, description_text(volume))  # fmt: skip
         rows.append([printable_text(str(value)) or "-" for value in values])
     if any(volume.parent for volume in volumes):
         headings.insert(1, "in")
@@ -32,6 +33,31 @@ def volume_lines(volumes: Sequence[Volume]) -> list[str]:
             row.insert(1, str(volume.parent or "-"))
         right.add(3)
     return table_lines(headings, rows, right=right)
+
+
+def has_offset(volume: Volume) -> bool:
+    """Whether it begins at a byte of the image, or of a logical or unlocked volume with others."""
+    return not volume.parent or volume.offset > 0
+
+
+def place_text(volume: Volume) -> str:
+    """`at 1,048,576`; `logical volume case/root, first byte at 1,048,576 of volume 1`."""
+    if not volume.parent:
+        return f"at {volume.offset:,}"
+    within = f"at {volume.offset:,} of {volume.frame}" if has_offset(volume) else volume.frame
+    return ", ".join(filter(None, (within, _first_byte_text(volume))))
+
+
+def description_text(volume: Volume) -> str:
+    """The description; for what has no place of its own in the image, where its bytes begin too."""
+    name = "" if volume.description.startswith(volume.name) else f"in {volume.name}"
+    return ", ".join(filter(None, (volume.description, name, _first_byte_text(volume))))
+
+
+def _first_byte_text(volume: Volume) -> str:
+    if not volume.parent or volume.first_byte is None:
+        return ""
+    return f"first byte at {volume.first_byte[1]:,} of volume {volume.first_byte[0]}"
 
 
 class _ListedVolume(fields.VolumeFacts):

@@ -35,12 +35,12 @@ class LuksVolume(ChunkedSource):
     """The decrypted payload of a LUKS volume.
 
     Args:
-        payload: the encrypted bytes, whole sectors.
+        payload: the encrypted bytes, whole sectors, in the volume.
         header: header of the volume.
         decrypt: decryption function with the volume key.
     """
 
-    def __init__(self, payload: Source, header: LuksHeader, decrypt: Decrypt) -> None:
+    def __init__(self, payload: Window, header: LuksHeader, decrypt: Decrypt) -> None:
         whole = payload.size - payload.size % header.sector
         super().__init__(payload.name, whole, _PIECE, Problems())
         self._payload, self._decrypt = payload, decrypt
@@ -53,6 +53,10 @@ class LuksVolume(ChunkedSource):
         table[:, 0] -= table[:, 0] % _PIECE
         table[:, 1] += -table[:, 1] % _PIECE
         return merge_ranges(table, most=self.size)
+
+    def stored_at(self, offset: int) -> tuple[Source, int]:
+        """(the encrypted volume, offset of a byte there); its sector is encrypted as a whole."""
+        return self._payload.source, self._payload.offset + offset
 
     def _load(self, index: int, wanted: int) -> memoryview:
         return self._kept.get(index, lambda at: self._plain(at * _PIECE, wanted))

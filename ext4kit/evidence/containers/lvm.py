@@ -100,6 +100,11 @@ class LogicalVolume:
             return None
         return first[0][1], first[1]
 
+    def stored_at(self, offset: int) -> tuple[Source, int] | None:
+        """(physical volume that stores a byte, its offset there); None if that one is missing."""
+        place, at, _count = next(self._parts(offset, 1))
+        return None if place[1] is None else (place[1], at)
+
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
         """(file descriptor, byte offset) of the range in an open regular file, or None.
 
@@ -151,7 +156,8 @@ class LogicalVolumeFacts:
         name: "group/volume".
         uuid: UUID in LVM's notation.
         what: text that describes its kind: "linear", "striped (2)", "snapshot of root" ...
-        holder: index of its first physical volume in the given ones.
+        holder: index in the given ones of the physical volume with its first byte; where that one
+            is missing, of one with the metadata.
         size: bytes according to the metadata.
         source: its bytes; None if they cannot be read.
     """
@@ -241,7 +247,7 @@ class _Group:
     ) -> None:
         self.name = name
         self.problems = problems
-        self.holder = holder
+        self.holder, self.sources = holder, volumes
         self.extent = _number(group, "extent_size") * SECTOR
         self.logical = group.get("logical_volumes")
         self.physical: dict[str, tuple[Source | None, int]] = {}
@@ -267,7 +273,12 @@ class _Group:
             if what == "snapshot":  # links the changes to their origin and holds no data
                 continue
             uuid, size = str(facts.get("id", "")), self._size(facts)
-            yield LogicalVolumeFacts(full, uuid, what, self.holder, size, source)
+            yield LogicalVolumeFacts(full, uuid, what, self._holder(source), size, source)
+
+    def _holder(self, source: LogicalVolume | None) -> int:
+        """Index of the physical volume below which a logical volume is listed."""
+        first = source.stored_at(0) if source else None
+        return self.holder if first is None else self.sources.index(first[0])
 
     def _size(self, facts: Group) -> int:
         counts = sum(_number(part, "extent_count") for part in _parts(facts))

@@ -24,6 +24,7 @@ from ext4kit.report.timeline import event_words
 from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
 from ext4kit.report.triage.charts import ALLOCATED, block_map, column_chart, share_bar
+from ext4kit.report.volumes import description_text, has_offset
 from ext4kit.timeline import Event
 from ext4kit.triage import Bins, Indicator, Weight
 
@@ -111,6 +112,8 @@ def _facts(case: TriageReport) -> dict[str, object]:
             for one in summary.victims[1][:VICTIMS]
         ],
         "volumes": case.evidence.volumes[:VOLUMES],
+        "has_offset": has_offset,
+        "description_text": description_text,
         "problems": case.problems[:PROBLEMS],
         "notes": {
             "victims": _note(summary.victims[0], VICTIMS, "report IMAGE --json"),

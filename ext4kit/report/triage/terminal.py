@@ -26,6 +26,7 @@ from ext4kit.report.tables import human_size
 from ext4kit.report.times import iso_short
 from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
+from ext4kit.report.volumes import description_text, has_offset
 from ext4kit.triage import Bins, Indicator, MapCategory, Weight
 from ext4kit.triage.facts import DeletionStats
 
@@ -402,10 +403,10 @@ def _volumes(case: TriageReport, width: int) -> RenderableType:
     rows = []
     for volume in case.evidence.volumes[: 8 * SHOWN]:
         mark = "▸" if volume.index == case.volume.index else ""
-        inside = f" in {volume.parent}" if volume.parent else ""
+        offset = f"{volume.offset:,}" if has_offset(volume) else ""
         values = (
-            mark, str(volume.index), human_size(volume.size), f"{volume.offset:,}", volume.format,
-            volume.label, f"{volume.scheme} {volume.description}{inside}",
+            mark, str(volume.index), human_size(volume.size), offset, volume.format,
+            volume.label, f"{volume.scheme} {description_text(volume)}",
         )  # fmt: skip
         rows.append([printable_text(value.strip()) for value in values])
     note = Text(

@@ -16,7 +16,7 @@ from ext4kit.evidence import open_evidence
 from ext4kit.filesystem.found import find_file_systems
 from sample_images.recipes import machine
 from tests.conftest import Cli
-from tests.evidence.containers.conftest import PHRASE, Tool
+from tests.evidence.containers.conftest import LUKS1_HEADER, PHRASE, Tool
 from tests.partition_tables import write_table
 
 MIB = 1 << 20
@@ -205,21 +205,97 @@ def _where(group: Group, name: str) -> list[tuple[Path, int]]:
     return [(Path(device), first[device] + int(extent) * MIB) for device, extent in found]
 
 
-def _disk_of(folder: Path, count: int) -> Path:
+def _disk_of(folder: Path, count: int, size: int = 40) -> Path:
     """One disk of all physical volumes: partitions behind each other where there are several."""
     if count == 1:
         return folder / "pv0"
-    disk = _blank(folder / "disk", 40 * count + 2)
-    lines = [f"start={2048 + number * 40 * 2048}, size={40 * 2048}" for number in range(count)]
+    disk = _blank(folder / "disk", size * count + 2)
+    lines = [f"start={2048 + number * size * 2048}, size={size * 2048}" for number in range(count)]
     write_table(disk, "\n".join(["label: gpt", *lines]))
     for number in range(count):
-        _put(disk, (1 + number * 40) * MIB, (folder / f"pv{number}").read_bytes())
+        _put(disk, (1 + number * size) * MIB, (folder / f"pv{number}").read_bytes())
     return disk
 
 
 def _index(image: Path, name: str) -> int:
     with open_evidence(image) as evidence:
         return next(each.index for each in evidence.volumes if each.description.startswith(name))
+
+
+def test_each_logical_volume_is_named_with_the_place_of_its_first_extent(
+    tool: Tool, sample: Path, tmp_path: Path, loop: Loop, ext4kit: Cli
+) -> None:
+    """The oracle is lvm2: `lvs` and `pvs` tell on which device and at which byte each begins."""
+    devices = [loop(_blank(tmp_path / f"pv{number}", 80)) for number in range(2)]
+    group = Group(tool, devices)
+    for name, device in (("root", devices[0]), ("home", devices[0]), ("far", devices[1])):
+        group.create(name, "-L", f"{sample.stat().st_size // MIB}m", on=(device,))
+    group.create("wide", "-L", "4m", "-i", "2", "-I", "64k")
+    names = ("root", "home", "far", "wide")
+    where = {name: _where(group, name)[0] for name in names}
+    for name in names[:2]:
+        _put(tmp_path / "pv0", where[name][1], sample.read_bytes())
+    image = _disk_of(tmp_path, 2, 80)
+    with open_evidence(image) as evidence:
+        members = [each for each in evidence.volumes if each.kind == "LVM2_member"]
+        logical = {each.name: each for each in evidence.volumes if each.parent}
+    assert set(logical) == {f"case/{name}" for name in names}
+    for name, (device, byte) in where.items():
+        member = members[devices.index(device)]
+        each = logical[f"case/{name}"]
+        assert (each.parent, each.first_byte) == (member.index, (member.index, byte))
+    listed = ext4kit("volumes", image).stdout
+    hashed = ext4kit("hash", image).stdout
+    report = ext4kit("report", image, "--volume", str(logical["case/home"].index), "--quick").stdout
+    for each in logical.values():
+        assert each.first_byte is not None
+        first = f"first byte at {each.first_byte[1]:,} of volume {each.parent}"
+        assert f"{each.description}, {first}" in listed
+        assert f" bytes, logical volume {each.name}, {first}" in hashed
+        assert each.name in report
+    assert not re.search(r"at 0 in|\b0 in volume", listed + hashed + report)
+    number = str(logical["case/home"].index)
+    told = ext4kit("explain", image, "<14>", "--volume", number).stdout
+    assert "of logical volume case/home (block" in told and "of the image" not in told
+    graphs = [
+        ext4kit("export", image, "--case-uco", "-", "--volume", str(logical[name].index)).stdout
+        for name in ("case/root", "case/home")
+    ]
+    systems = [re.findall(r'"@id":"([^"]+)","@type":"observable:FileSystem"', each)
+               for each in graphs]  # fmt: skip
+    assert len({one for (one,) in systems}) == 2  # of one content and UUID
+
+
+def test_a_partition_in_a_logical_volume_ends_there_and_not_with_the_image(
+    tool: Tool, tmp_path: Path, loop: Loop, ext4kit: Cli
+) -> None:
+    group = Group(tool, [loop(_blank(tmp_path / "pv0", 24))])
+    group.create("before", "-L", "2m")
+    group.create("vm", "-L", "8m")
+    inner = _blank(tmp_path / "vm", 16)
+    write_table(inner, "label: gpt\nstart=2048, size=2048\nstart=4096, size=16384\n")
+    ((_, base),) = _where(group, "vm")
+    _put(tmp_path / "pv0", base, inner.read_bytes()[: 8 * MIB])
+    done = ext4kit("volumes", tmp_path / "pv0", "--json")
+    assert f"are missing: logical volume case/vm ends at byte {8 * MIB:,}" in done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    places = [(each["offset"], each["first_byte"]["offset"]) for each in told
+              if each["record"] == "volume" and each["name"] == "case/vm"]  # fmt: skip
+    assert places == [(MIB, base + MIB), (2 * MIB, base + 2 * MIB)]
+
+
+def test_an_unlocked_volume_begins_behind_the_header_of_the_encrypted_one(
+    luks1: Path, password: Path, ext4kit: Cli
+) -> None:
+    how = ("--password-file", password)
+    told = ext4kit("volumes", luks1, "--json", *how).stdout.splitlines()
+    first = {"volume": 1, "offset": LUKS1_HEADER}
+    assert [json.loads(line)["first_byte"] for line in told] == [
+        {"volume": None, "offset": 0}, first,
+    ]  # fmt: skip
+    text = f"unlocked, first byte at {LUKS1_HEADER:,} of volume 1"
+    assert text in ext4kit("volumes", luks1, *how).stdout
+    assert "at 0 in" not in ext4kit("hash", luks1, *how).stdout
 
 
 def test_a_missing_physical_volume_costs_what_is_on_it(
