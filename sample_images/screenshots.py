@@ -65,6 +65,16 @@ def _browse(page: Path, made: Path, *words: str) -> None:
         raise RuntimeError(f"{made.name}: not made")
 
 
+def print_page(page: Path, printed: Path) -> Path:
+    """A page as it is printed, as PDF.
+
+    Raises:
+        RuntimeError: there is no browser, or it made none.
+    """
+    _browse(page, printed, "--no-pdf-header-footer", f"--print-to-pdf={printed}")
+    return printed
+
+
 def take_print(page: Path, picture: Path) -> None:
     """A picture of the first printed page.
 
@@ -73,8 +83,7 @@ def take_print(page: Path, picture: Path) -> None:
         OSError: there is no pdftoppm.
     """
     with tempfile.TemporaryDirectory() as folder:
-        printed = Path(folder) / "page.pdf"
-        _browse(page, printed, "--no-pdf-header-footer", f"--print-to-pdf={printed}")
+        printed = print_page(page, Path(folder) / "page.pdf")
         target = picture.with_suffix("")
         subprocess.run(
             ["pdftoppm", "-png", "-r", "100", "-singlefile", str(printed), str(target)], check=True

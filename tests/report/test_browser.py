@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ext4kit.report.triage import TriageReport
 from ext4kit.report.triage.page import page_pieces
-from sample_images.screenshots import browser
+from sample_images.screenshots import browser, print_page
 from tests.conftest import Cli
 
 pytestmark = pytest.mark.skipif(not browser(), reason="needs chromium")
@@ -99,6 +102,39 @@ def test_paper_says_how_many_rows_it_lacks_and_has_all_that_is_folded(
     hidden = re.search(r"\.printed \{ display: none; \}", text)
     shown = text.find(".printed { display: block; }")
     assert hidden is not None and shown > text.find("@media print") > hidden.start()
+
+
+def filled(page: Path, folder: Path) -> list[float]:
+    """How far down each printed page is used, of 1."""
+    if shutil.which("pdftoppm") is None:
+        pytest.skip("needs pdftoppm")
+    printed = print_page(page, folder / "page.pdf")
+    subprocess.run(["pdftoppm", "-gray", "-r", "30", printed, folder / "sheet"], check=True)
+    heights = []
+    for picture in sorted(folder.glob("sheet-*.pgm")):
+        _, size, _, pixels = picture.read_bytes().split(b"\n", 3)
+        width, height = map(int, size.split())
+        rows = np.frombuffer(pixels, np.uint8).reshape(height, width)
+        heights.append((np.flatnonzero((rows < 240).any(axis=1)).max(initial=0) + 1) / height)
+    return heights
+
+
+@pytest.mark.parametrize("times", [1, 20])
+def test_no_printed_page_but_the_last_is_left_half_empty(
+    story_case: TriageReport, tmp_path: Path, times: int
+) -> None:
+    """With signs that were met once, and with signs and lost files that fill pages."""
+    found = story_case.summary
+    signs = tuple(
+        replace(one, sightings=one.sightings * times, count=one.count * times)
+        for one in found.suspicions
+    )
+    victims = (found.victims[0] * times, found.victims[1] * times)
+    case = replace(story_case, summary=replace(found, suspicions=signs, victims=victims))
+    page = written(tmp_path / "g.html", "".join(page_pieces(case)))
+    pages = filled(page, tmp_path)
+    assert len(pages) > 2
+    assert min(pages[:-1]) > 0.6, pages
 
 
 def test_tables_are_searched_and_sorted(text: str, tmp_path: Path) -> None:
