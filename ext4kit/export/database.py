@@ -200,6 +200,7 @@ def _event(volume: int, event: Event) -> Row:
         "kind": event.kind.value,
         "inode": event.inode,
         "generation": event.generation,
+        "uid": event.uid,
         **_named("path", b"/" if event.path == b"" else event.path),
         **_named("old_path", event.old_path),
         "old": _value(event.old),

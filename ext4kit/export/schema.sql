@@ -39,6 +39,7 @@ CREATE TABLE events (
     kind TEXT NOT NULL,
     inode INTEGER NOT NULL,
     generation INTEGER NOT NULL,
+    uid INTEGER,
     path TEXT,
     path_bytes BLOB,
     old_path TEXT,

@@ -194,6 +194,7 @@ def _event(event: Event) -> tuple[str, EventFacts]:
         "filename": path,
         "old_filename": old,
         "inode": event.inode,
+        "uid": event.uid,
         "event": kind,
         "transaction": event.transaction,
     }

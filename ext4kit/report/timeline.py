@@ -19,7 +19,9 @@ from ext4kit.report.times import iso, iso_short
 from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
 from ext4kit.timeline.events import EventValue
 
-_HEADINGS = (f"{'committed':30}", f"{'transaction':>11}", f"{'event':17}", f"{'inode':>8}")
+_HEADINGS = (
+    f"{'committed':30}", f"{'transaction':>11}", f"{'event':17}", f"{'inode':>8}", f"{'uid':>5}",
+)  # fmt: skip
 _VALUE_LENGTH = 40  # bytes of an attribute value in a line
 _TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
 _PLURAL = {"is": "are", "has": "have", "differs": "differ"}
@@ -194,13 +196,16 @@ def _event_line(event: Event, text: str = "") -> str:
     time = "-" if event.time is None else iso(event.time).replace("T", " ")
     number = "-" if event.transaction is None else str(event.transaction)
     place = number if event.exact else f"<={number}"
-    cells = (f"{time:30}", f"{place:>11}", f"{event.kind:17}", f"{event.inode:>8}")
+    owner = "-" if event.uid is None else str(event.uid)
+    cells = (
+        f"{time:30}", f"{place:>11}", f"{event.kind:17}", f"{event.inode:>8}", f"{owner:>5}",
+    )  # fmt: skip
     return _row(cells, text or event_text(event))
 
 
-def _row(cells: tuple[str, str, str, str], last: str) -> str:
-    time, place, kind, inode = cells
-    return fold_cells(f"{time} {place}  {kind} {inode}  {last}", (*cells, last))
+def _row(cells: tuple[str, str, str, str, str], last: str) -> str:
+    time, place, kind, inode, owner = cells
+    return fold_cells(f"{time} {place}  {kind} {inode}  {owner}  {last}", (*cells, last))
 
 
 def event_text(event: Event) -> str:
@@ -303,6 +308,7 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
     old_path_bytes: NotRequired[fields.Exact]
     inode: fields.Inode
     generation: fields.Generation | None
+    uid: Annotated[int | None, "Owner of the file after the event; null if unknown."]
     transaction: fields.Transaction | None
     exact: Annotated[
         bool, "False: in this transaction or an earlier one that is not in the journal."
@@ -348,6 +354,7 @@ def event_record(event: Event) -> EventRecord:
         **old_path,
         "inode": event.inode,
         "generation": event.generation,
+        "uid": event.uid,
         "transaction": event.transaction,
         "commit_time_ns": event.time,
         "exact": event.exact,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
+from ext4kit.arrays.lookup import AsOfIndex, values_at
 from ext4kit.arrays.types import Int32s, Int64s
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import TID_NONE, TID_ON_DISK, History
@@ -35,7 +36,11 @@ from ext4kit.timeline.hints import COMPARED_FIELDS, COPIED, HINT_TEXTS, HintKind
 from ext4kit.timeline.inodes import scan_inode_states
 from ext4kit.timeline.name_events import name_events
 from ext4kit.timeline.names import PathResolver, attribute_by_overlap
-from ext4kit.timeline.transitions import TimelineInstances, instances_from_transitions
+from ext4kit.timeline.transitions import (
+    InodeStatus,
+    TimelineInstances,
+    instances_from_transitions,
+)
 from ext4kit.timeline.xattr_changes import XattrChangeFinder
 from ext4kit.units import Progress
 
@@ -117,10 +122,11 @@ class Timeline:
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = self.events.take(rows[start : start + EVENTS_AT_ONCE])
             times = self.commits.times_of(chosen.order).tolist()
+            owners = self._owners_at(chosen).tolist()
             columns = (getattr(chosen, name).tolist() for name in _EventRow._fields)
-            for time, values in zip(times, zip(*columns, strict=True), strict=True):
-                row = _EventRow._make(values)
-                yield self._event(row, time, source(row.tag_row))
+            rows_of = map(_EventRow._make, zip(*columns, strict=True))
+            for row, time, uid in zip(rows_of, times, owners, strict=True):
+                yield self._event(row, time, uid, source(row.tag_row))
 
     def paths_at(self, rows: Int64s) -> Iterator[bytes | None]:
         """The path of each event at its time; None where it is unknown or was removed."""
@@ -133,6 +139,27 @@ class Timeline:
     def __iter__(self) -> Iterator[Event]:
         return self.select(EventFilter())
 
+    def _owners_at(self, events: EventTable) -> Int64s:
+        """The owner of the file after each event, NO_VALUE where no state shows it."""
+        index, uid = self._owners
+        return values_at(uid, index.rows(events.instance, events.order))
+
+    @cached_property
+    def _owners(self) -> tuple[AsOfIndex, Int64s]:
+        """The known owners of each inode instance as of a tid, and the uid of each row."""
+        files = self.files.take(np.flatnonzero(self.files.is_in_use))
+        is_owner = self.events.kind == CODE[EventKind.OWNER]
+        is_owner |= (self.events.kind == CODE[EventKind.HINT]) & (
+            (self.events.order == TID_ON_DISK)
+            & (self.events.new_second == COMPARED_FIELDS.index("uid"))
+        )
+        changes = self.events.take(np.flatnonzero(is_owner))
+        instance = np.concatenate([files.instance, changes.instance])
+        tid = np.concatenate([files.tid, changes.order])
+        uid = np.concatenate([files.uid.astype(np.int64), changes.new])
+        rows = np.lexsort((tid, instance))
+        return AsOfIndex(instance[rows], tid[rows]), uid[rows]
+
     # -- one event ------------------------------------------------------------------------
 
     def _source(self, tag: int) -> str:
@@ -142,7 +169,7 @@ class Timeline:
         tags = self.history.log.tags
         return f"log block {tags.position[tag]}, a copy of block {tags.block[tag]}"
 
-    def _event(self, row: _EventRow, time: int, source: str) -> Event:
+    def _event(self, row: _EventRow, time: int, uid: int, source: str) -> Event:
         kind, order = KINDS[row.kind], row.order
         path, old_path = self._event_paths(row)
         old, new = self._event_values(kind, row)
@@ -158,6 +185,7 @@ class Timeline:
             old_path=old_path,
             inode=row.number,
             generation=row.generation,
+            uid=_optional(uid),
             transaction=order % (1 << 32) if order < TID_ON_DISK else None,
             time=None if time < 0 else time,
             exact=row.exact,
@@ -248,7 +276,9 @@ def build_timeline(given: FileSystem | SharedLog, progress: Progress | None = No
     paths = PathResolver(names, texts, instances)
     events = _assign_names(events, instances, paths)
     known = inodes.transitions
-    files = TimelineFiles(instance_keys(known.inode, known.generation), known.mode, known.uid)
+    instance = instance_keys(known.inode, known.generation)
+    is_in_use = known.status >= InodeStatus.ORPHAN
+    files = TimelineFiles(instance, known.tid, known.mode, known.uid, is_in_use)
     return Timeline(fs, history.copies, clock, events, files, paths, inodes.changes)
 
 

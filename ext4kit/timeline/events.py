@@ -215,7 +215,7 @@ class Event:
     Attributes:
         path: path at the time of the event, None if unknown; for a removal, the path before it.
         old_path: former path of a renamed or moved file, existing path of a link.
-        names: number of names that the inode had.
+        uid: owner of the file after the event; None if unknown.
         transaction: stored tid; None if only the disk shows the change.
         time: commit time, ns; None if unknown.
         exact: whether it happened in this transaction; else perhaps in an earlier one that the
@@ -232,6 +232,7 @@ class Event:
     old_path: bytes | None
     inode: int
     generation: int
+    uid: int | None
     transaction: int | None
     time: int | None
     exact: bool

@@ -25,13 +25,17 @@ class TimelineFiles(Table):
 
     Attributes:
         instance: as `EventTable.instance` gives it.
+        tid: tid of the state.
         mode: mode with the file type.
         uid: owner.
+        is_in_use: False for a freed inode: the kernel has cleared the upper half of its owner.
     """
 
     instance: Int64s
+    tid: Int64s
     mode: UInt16s
     uid: UInt32s
+    is_in_use: Bools
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,9 @@ class EventFilter:
         owners = self.selection.owners
         changes = events.take(np.flatnonzero(events.kind == CODE[EventKind.OWNER]))
         changes = changes.take(np.isin(changes.old, owners) | np.isin(changes.new, owners))
-        had = files.instance[np.isin(files.uid, owners)]
+        in_use = files.instance[files.is_in_use]
+        shows_owner = files.is_in_use | ~np.isin(files.instance, in_use)
+        had = files.instance[np.isin(files.uid, owners) & shows_owner]
         found: Bools = np.isin(events.instance, np.concatenate([had, changes.instance]))
         return found
 

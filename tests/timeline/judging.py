@@ -25,22 +25,25 @@ class Expected:
     Attributes:
         inode: what it is about.
         paths: any of them is right: an inode can have several names.
+        uid: its owner after it, as the kernel showed it.
         old_path: of a renaming.
     """
 
     kind: EventKind
     inode: int
     paths: frozenset[bytes]
+    uid: int
     old_path: bytes | None = None
 
     def fits(self, event: Event) -> bool:
         """Whether an event is this one."""
-        same = (event.kind, event.inode, event.old_path) == (self.kind, self.inode, self.old_path)
-        return same and event.path in self.paths
+        told = (event.kind, event.inode, event.uid, event.old_path)
+        wanted = (self.kind, self.inode, self.uid, self.old_path)
+        return told == wanted and event.path in self.paths
 
 
-def _one(kind: EventKind, inode: int, path: bytes, old_path: bytes | None = None) -> Expected:
-    return Expected(kind, inode, frozenset([path]), old_path)
+def _one(kind: EventKind, node: Node, path: bytes, old_path: bytes | None = None) -> Expected:
+    return Expected(kind, node.inode, frozenset([path]), node.uid, old_path)
 
 
 def _changed(operation: Operation, before: Node, after: Node) -> EventKind | None:
@@ -64,24 +67,25 @@ def expected_events(operation: Operation, before: Tree, after: Tree) -> list[Exp
     """The events of one operation, in any order."""
     path, other, inode = operation.path, operation.other, operation.inode
     if operation.kind in ("create", "symlink"):
-        return [_one(EventKind.CREATED, inode, path)]
+        return [_one(EventKind.CREATED, after[path], path)]
     if operation.kind == "mkdir":
-        return [_one(EventKind.DIRECTORY_MADE, inode, path)]
+        return [_one(EventKind.DIRECTORY_MADE, after[path], path)]
     if operation.kind == "rmdir":
-        return [_one(EventKind.DIRECTORY_REMOVED, inode, path)]
+        return [_one(EventKind.DIRECTORY_REMOVED, before[path], path)]
     if operation.kind == "unlink":
-        return [_one(_loss(before[path]), inode, path)]
+        return [_one(_loss(before[path]), before[path], path)]
     if operation.kind == "link":
-        return [_one(EventKind.LINKED, inode, other)]
+        return [_one(EventKind.LINKED, after[other], other)]
     if operation.kind == "rename":
         same = path.rpartition(b"/")[0] == other.rpartition(b"/")[0]
-        events = [_one(EventKind.RENAMED if same else EventKind.MOVED, inode, other, path)]
+        kind = EventKind.RENAMED if same else EventKind.MOVED
+        events = [_one(kind, after[other], other, path)]
         if operation.replaced:
-            events.append(_one(_loss(before[other]), operation.replaced, other))
+            events.append(_one(_loss(before[other]), before[other], other))
         return events
-    kind = _changed(operation, before[path], after[path])
+    changed = _changed(operation, before[path], after[path])
     names = frozenset(name for name, node in after.items() if node.inode == inode)
-    return [Expected(kind, inode, names)] if kind else []
+    return [Expected(changed, inode, names, after[path].uid)] if changed else []
 
 
 def _loss(node: Node) -> EventKind:

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
+import ext4kit as library
+from ext4kit.report import tables
+from ext4kit.report.timeline import timeline_lines
+from ext4kit.timeline import EventFilter, EventKind, build_timeline
 from sample_images import Built
 from tests.conftest import Cli, Images
 
@@ -95,6 +100,38 @@ def test_types_and_owners_are_those_of_the_files(ext4kit: Cli, sample: Built) ->
         assert of_files("--owner", str(uid)) == own
         assert own
     assert of_files("--owner", "1000", "--owner", "70000", "--owner", "0") == every
+    assert not of_files("--owner", str(70000 & 0xFFFF))  # what the kernel leaves in a freed inode
+
+
+def test_each_event_has_the_owner_of_its_file(ext4kit: Cli, sample: Built) -> None:
+    """The truth has the owners as `stat` gave them; root made the files and gave them away."""
+    files = json.loads(sample.truth.read_text())["files"]
+    owner = {(file["inode"], file["generation"]): file["uid"] for file in files}
+    found = records(ext4kit, sample.image)[:-1]
+    told = [(each, owner.get((each["inode"], each["generation"]))) for each in found]
+    of_files = [(each["uid"], uid) for each, uid in told if uid is not None]
+    assert of_files and all(told == uid for told, uid in of_files)
+    assert {uid for _, uid in of_files} == {0, 1000, 70000}
+    lines = ext4kit("timeline", sample.image).stdout.splitlines()
+    assert lines[0].split() == ["committed", "transaction", "event", "inode", "uid", "path"]
+    shown = {line.split()[4]: line.split()[5] for line in lines[1:] if "  deleted  " in line}
+    of_inode = {str(inode): str(uid) for (inode, _), uid in owner.items()}
+    assert shown and all(uid == of_inode.get(inode, uid) for inode, uid in shown.items())
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_a_narrow_terminal_has_the_owner_before_the_path(
+    sample: Built, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "screen_width", lambda: width)
+    with library.open(sample.image) as image:
+        timeline = build_timeline(image.volume().filesystem())
+        wanted = EventFilter(kinds=(EventKind.DELETED,))
+        lines = "\n".join(timeline_lines(timeline, wanted)).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    heading = lines[: next(at for at, line in enumerate(lines) if line.endswith("path")) + 1]
+    assert len(heading) == (2 if width == 80 else 3)
+    assert " ".join(heading).split()[-2:] == ["uid", "path"]
 
 
 def test_lines_tell_the_same_and_hints_stand_at_the_end(ext4kit: Cli, sample: Built) -> None:
