@@ -82,8 +82,8 @@ _CASE_FIELDS = {
     "a": "description",
     "e": "examiner",
     "t": "notes",
-    "av": "acquiry software version",
-    "ov": "acquiry operating system",
+    "av": "acquisition software version",
+    "ov": "acquisition operating system",
     "m": "acquired",
     "u": "system date",
 }

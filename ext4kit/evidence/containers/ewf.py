@@ -64,6 +64,7 @@ class Ewf(ChunkedSource):
         firsts: number of the first chunk in each segment.
         problems: collects unreadable chunks.
         unread: (first byte, end) of ranges that could not be read during the acquisition.
+        cut: segments that end before a section which they announce.
     """
 
     def __init__(
@@ -76,10 +77,11 @@ class Ewf(ChunkedSource):
         firsts: list[int],
         problems: Problems,
         unread: Int64s,
+        cut: list[RawFile],
     ) -> None:
         super().__init__(files[0].name, geometry.size, geometry.chunk, problems)
         self.sector_size = geometry.sector
-        self._files, self._unread = files, unread
+        self._files, self._unread, self._cut = files, unread, cut
         self._starts, self._ends, self._packed = starts, ends, packed
         self._firsts = firsts
         self._unpacked = ChunkCache(max(CACHE_BYTES, 4 * geometry.chunk))
@@ -119,34 +121,45 @@ class Ewf(ChunkedSource):
 
     def _chunk(self, index: int, wanted: int) -> memoryview:
         if index >= len(self._starts):
-            raise AccessError("no segment that is here has it")
+            raise AccessError("no segment is known to have it")
         file = self._files[bisect_right(self._firsts, index) - 1]
         start, length = int(self._starts[index]), int(self._ends[index] - self._starts[index])
         most = self._most
         if length <= 0 or start + min(length, most) > file.size:
-            raise AccessError(f"its chunk at byte {start:,} of {file.name} is cut off")
+            raise self._incomplete(file, start, file.size, "it would lie behind the file's end")
         data = file.read(start, min(length, most))
         if self._packed[index]:
-            return self._inflated(data, file.name, start)
+            return self._inflated(data, file, start)
         if length < wanted + _CHECKSUM:
-            raise AccessError(f"its chunk at byte {start:,} of {file.name} is too short")
+            raise self._incomplete(file, start, start + length, "it is too short")
         stored = min(self._piece, length - _CHECKSUM)
         ends = sorted({stored, wanted}, reverse=True)  # the last chunk may be short or padded
         for end in ends:
             if zlib.adler32(data[:end]) == _number(data[end : end + _CHECKSUM]):
                 return data[:end]
-        raise AccessError(f"the checksum of its chunk at byte {start:,} of {file.name} is wrong")
+        raise _damaged(file, start, "its checksum is wrong")
 
-    def _inflated(self, data: memoryview, name: str, start: int) -> memoryview:
+    def _inflated(self, data: memoryview, file: RawFile, start: int) -> memoryview:
         unpacker = zlib.decompressobj()
         try:
             made = unpacker.decompress(data, self._piece)
             unpacker.decompress(unpacker.unconsumed_tail, 1)  # the checksum behind it
         except zlib.error as error:
-            raise AccessError(f"its chunk at byte {start:,} of {name} is damaged") from error
+            raise _damaged(file, start, "its decompression fails") from error
         if not unpacker.eof:
-            raise AccessError(f"its chunk at byte {start:,} of {name} is cut off")
+            raise self._incomplete(file, start, start + len(data), "its decompression fails")
         return memoryview(made)
+
+    def _incomplete(self, file: RawFile, start: int, end: int, what: str) -> AccessError:
+        """The error of a chunk without its last bytes: the file ends early, or it is damaged."""
+        if file in self._cut and end >= file.size:
+            text = f"{file.name} ends early; its chunk at byte {start:,} is not all there"
+            return AccessError(text)
+        return _damaged(file, start, what)
+
+
+def _damaged(file: RawFile, start: int, what: str) -> AccessError:
+    return AccessError(f"its chunk at byte {start:,} of {file.name} is damaged: {what}")
 
 
 def _number(raw: memoryview) -> int:
@@ -221,7 +234,14 @@ def _sections(file: RawFile, problems: Problems) -> Iterator[Section]:
 
 
 class _Reader:
-    """Collects the data of the sections of all segments."""
+    """Collects the data of the sections of all segments.
+
+    Attributes:
+        cut: segments that end before a section which they announce.
+        broken: which segment's sections cannot be followed to its end, "" for none.
+        placed: chunks that were listed up to the end of that segment. A table does not number its
+            chunks: where chunks are missing, the place of later ones is not known.
+    """
 
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
@@ -233,6 +253,9 @@ class _Reader:
         self.facts: dict[str, str] = {}
         self.hashes: dict[str, str] = {}
         self.unread: list[Int64s] = []
+        self.cut: list[RawFile] = []
+        self.broken = ""
+        self.placed = 0
         self.is_done = False
         self.room = 0  # chunks that the current segment can still list
 
@@ -247,6 +270,25 @@ class _Reader:
                 self._table(file, section, second, borders)
             elif reader := getattr(self, f"_{section.kind}", None):
                 reader(_body(file, section), section)
+        last = sections[-1] if sections else None
+        if last is None or last.offset < last.next != file.size:  # not to itself or the end
+            self._break(file, last.next if last else SEGMENT_HEADER.size)
+
+    def _break(self, file: RawFile, following: int) -> None:
+        """Note a segment whose sections break off before the one at byte `following`."""
+        name = Path(file.name).name
+        why = f"the sections of {name} cannot be followed to its end"
+        if following + SECTION.size > file.size:
+            self.cut.append(file)
+            why = f"{name} ends early"
+        if not self.broken:
+            self.broken, self.placed = why, self.chunks
+
+    def known(self) -> int:
+        """Number of the chunks whose place on the disk is known."""
+        assert self.geometry is not None
+        is_complete = self.chunks * self.geometry.chunk >= self.geometry.size
+        return self.placed if self.broken and not is_complete else self.chunks
 
     def _table(
         self, file: RawFile, section: Section, second: Section | None, borders: Int64s
@@ -340,22 +382,25 @@ def open_container(request: OpenRequest) -> Evidence:
 def _made(files: list[RawFile], reader: _Reader, firsts: list[int]) -> Ewf:
     if reader.geometry is None:
         raise CorruptError("EWF image", None, "it does not say how large the media is")
-    starts = np.concatenate([np.empty(0, np.int64), *reader.starts])
-    ends = np.concatenate([np.empty(0, np.int64), *reader.ends])
-    packed = np.concatenate([np.empty(0, bool), *reader.packed])
+    known, geometry = reader.known(), reader.geometry
+    starts = np.concatenate([np.empty(0, np.int64), *reader.starts])[:known]
+    ends = np.concatenate([np.empty(0, np.int64), *reader.ends])[:known]
+    packed = np.concatenate([np.empty(0, bool), *reader.packed])[:known]
     _tell_missing(files, reader)
-    geometry = reader.geometry
     unread = np.concatenate([np.empty((0, 2), np.int64), *reader.unread]).cumsum(axis=1)
     unread = np.minimum(unread * geometry.sector, geometry.size)
-    return Ewf(files, geometry, starts, ends, packed, firsts, reader.problems, unread)
+    return Ewf(files, geometry, starts, ends, packed, firsts, reader.problems, unread, reader.cut)
 
 
 def _tell_missing(files: list[RawFile], reader: _Reader) -> None:
-    """Report chunks that no table lists: later segments are missing, or were never written."""
+    """Report chunks that no table lists, or whose place is not known, and why."""
     assert reader.geometry is not None
-    have, size = reader.chunks * reader.geometry.chunk, reader.geometry.size
+    have, size = reader.known() * reader.geometry.chunk, reader.geometry.size
     if have >= size:
         return
     last = Path(files[-1].name).name
-    why = f"{last} is cut off" if reader.is_done else f"the segments behind {last} are missing"
+    missing = "no table lists them" if reader.is_done else f"the segments behind {last} are missing"
+    why = reader.broken or missing
+    if reader.chunks > reader.known():
+        why += "; where the chunks of later segments belong is therefore not known"
     reader.problems.add(f"image, bytes {have:,} to {size - 1:,}", why)

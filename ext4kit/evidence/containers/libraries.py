@@ -115,7 +115,9 @@ def _open_ex01(paths: Files) -> LibraryDisk:
     stored = _opened(path, handle.get_hash_values).items()
     case = _opened(path, handle.get_header_values).items()
     disk.hashes = {name.lower(): value for name, value in stored}
-    disk.facts = {name.replace("_", " "): value for name, value in case}
+    disk.facts = {
+        name.replace("_", " ").replace("acquiry", "acquisition"): value for name, value in case
+    }  # the library says acquiry
     return disk
 
 

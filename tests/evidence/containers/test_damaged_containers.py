@@ -73,6 +73,62 @@ def test_a_bad_chunk_of_an_e01_is_lost_and_nothing_else(
             assert 1 <= len(lost) <= 2
             told = [problem.where for problem in evidence.problems]
             assert told == [f"image, bytes {at:,} to {at + CHUNK - 1:,}" for at in lost]
+            why = [problem.what for problem in evidence.problems]
+        for text in why:  # the file is complete
+            assert re.search("is damaged: its (checksum is wrong|decompression fails)$", text)
+            assert "ends early" not in text
+        starts = [_chunk_in(text) for text in why]
+        assert all(at - 2 * CHUNK < start < at + 40 for start in starts)
+
+
+def _chunk_in(text: str) -> int:
+    """The offset in the file that a message gives for a chunk."""
+    (number,) = re.findall(r"its chunk at byte ([\d,]+)", text)
+    return int(number.replace(",", ""))
+
+
+def test_only_an_e01_that_really_ends_early_is_said_to(
+    tool: Tool, sample: Path, tmp_path: Path
+) -> None:
+    """SMART's form lists the chunks before them, EnCase's form behind them."""
+    for name in ("ewf smart", "ewf best"):
+        folder = tmp_path / name
+        folder.mkdir()
+        image = CONTAINERS[name](tool, sample, folder)
+        with image.open("r+b") as file:
+            file.truncate(200_000)
+        with open_evidence(image) as evidence:
+            assert _compared(evidence.source, sample, CHUNK)
+            told = [problem.what for problem in evidence.problems if "bytes" in problem.where]
+        assert told
+        assert all(f"{image.name} ends early" in text for text in told)
+        assert not any("damaged" in text or "are missing" in text for text in told)
+
+
+@pytest.mark.parametrize("how", ["cut", "a damaged section"])
+def test_what_is_behind_a_gap_of_unknown_length_is_not_put_at_a_wrong_place(
+    tool: Tool, sample: Path, tmp_path: Path, how: str
+) -> None:
+    """A table of an E01 does not number its chunks: one lost in the middle would shift the rest."""
+    image = CONTAINERS["ewf none, split"](tool, sample, tmp_path)
+    third = tmp_path / "disk.E03"
+    if how == "cut":
+        with third.open("r+b") as file:
+            file.truncate(3 * MIB)
+    else:
+        at = third.read_bytes().index(b"sectors\0") + 60
+        _overwrite(third, at, bytes([third.read_bytes()[at] ^ 1]))
+    with open_evidence(image) as evidence:
+        lost = _compared(evidence.source, sample, CHUNK)  # whatever is read is right
+        why = [problem.what for problem in evidence.problems if "bytes" in problem.where]
+        known = unreadable_ranges(evidence.source).tolist()
+    assert 0 < lost[0] <= 2 * 5 * MIB
+    assert known == [[lost[0], sample.stat().st_size]]
+    assert len(why) == 1
+    assert why[0].startswith(
+        "disk.E03 ends early" if how == "cut" else "the sections of disk.E03 cannot be followed"
+    )
+    assert "where the chunks of later segments belong is therefore not known" in why[0]
 
 
 def test_what_a_bad_chunk_costs_is_in_the_manifest_and_the_exit_code(

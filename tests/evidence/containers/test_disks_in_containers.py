@@ -225,6 +225,10 @@ def test_what_ewfacquire_was_told_and_counted_is_kept(
         (day,) = re.findall(r"Acquisition date:\s+(.*)\n", said)
         acquired = datetime.strptime(day, "%a %b %d %H:%M:%S %Y")
         assert evidence.facts["acquired"] == f"{acquired:%Y-%m-%d %H:%M:%S}Z"
+        (version,) = re.findall(r"Software version used:\s+(.*)\n", said)
+        (system,) = re.findall(r"Operating system used:\s+(.*)\n", said)
+        assert evidence.facts["acquisition software version"] == version
+        assert evidence.facts["acquisition operating system"] == system
         assert evidence.hashes == {
             "md5": hashlib.md5(content).hexdigest(),
             "sha1": hashlib.sha1(content).hexdigest(),

@@ -34,6 +34,8 @@ def test_the_disk_and_the_case_data_are_what_was_put_in() -> None:
         facts = {key: evidence.facts[key] for key in ("case number", "description")}
         assert facts == {"case number": "17", "description": "numbered"}
         assert evidence.facts["examiner name"] == "examiner"
+        assert evidence.facts["acquisition software version"] == "20240506"
+        assert not any("acquiry" in name for name in evidence.facts)
 
 
 def test_its_stored_hashes_are_verified(capsys: pytest.CaptureFixture[str]) -> None:
