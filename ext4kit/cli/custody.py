@@ -100,6 +100,8 @@ def _end(case: Case, session: Session, folder: Path | None) -> None:
 
 def _tell(case: Case, session: Session) -> None:
     """Report the result of the hashes of the evidence, even if they match."""
+    from ext4kit.report.hashes import comparison_texts
+
     assert case.check is not None
     record = case.check.record(case.evidence.hashes)
     if session.options.json:
@@ -111,6 +113,8 @@ def _tell(case: Case, session: Session) -> None:
         click.echo(f"evidence unchanged: {files}, hashed before and after{stored}")
         for path, hashes in case.check.before.items():
             click.echo(f"  SHA-256 {hashes.digests['sha256']}  {printable_text(str(path))}")
+        for text in comparison_texts(case.check.recorded, case.check.unproved):
+            click.echo(f"  {text}")
 
 
 def _write(case: Case, session: Session, folder: Path | None, reason: str) -> None:

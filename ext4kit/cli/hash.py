@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from ext4kit.cli.help import GroupedCommand
@@ -11,6 +13,16 @@ from ext4kit.cli.session import image_of, tell
 from ext4kit.evidence import Evidence
 from ext4kit.evidence.hashing import Hashes, hash_evidence
 from ext4kit.evidence.identity import mismatches
+from ext4kit.evidence.recorded import (
+    EXPECT,
+    Comparison,
+    RecordedHash,
+    RecordedHashes,
+    compare,
+    expected_hash,
+    find_recorded,
+    unproved_files,
+)
 from ext4kit.report.hashes import evidence_record, hash_lines, hash_records
 from ext4kit.report.records import write_record, write_records
 
@@ -18,46 +30,93 @@ _EXAMPLE = """\b
 Examples:
   ext4kit hash disk.img
   ext4kit hash disk.E01 --verify
+  ext4kit hash disk.dd --expect 1876d8ad05621e081df20a4548705445
   ext4kit hash disk.img --image-only --json
 """
 
 
+def _expected(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[RecordedHash, ...]:
+    try:
+        return tuple(map(expected_hash, values))
+    except ValueError as error:
+        text = f"'{error}' is no MD5, SHA-1 or SHA-256: it needs 32, 40 or 64 hexadecimal digits"
+        raise click.BadParameter(text, context, option) from error
+
+
 @click.command("hash", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(choices=False)
-@click.option("--verify", is_flag=True, help="Fail if the container stores no hash.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Also compare with the hashes that the acquisition left in files beside IMAGE, and fail if"
+    " there is nothing to compare with.",
+)
+@click.option(
+    EXPECT,
+    multiple=True,
+    callback=_expected,
+    metavar="HEX",
+    help="Compare with this MD5, SHA-1 or SHA-256; may be given several times.",
+)
 @click.option("--image-only", is_flag=True, help="Hash the image only, not its volumes.")
-def command(options: CommonOptions, verify: bool, image_only: bool) -> None:
+def command(
+    options: CommonOptions, verify: bool, expect: tuple[RecordedHash, ...], image_only: bool
+) -> None:
     """Compute MD5, SHA-1 and SHA-256 of IMAGE and of each volume in one pass.
 
     For a container, the disk inside is hashed and compared with the hashes that the container
-    stores (EWF). The exit code is 1 if they differ, if --verify finds no stored hash, or if bytes
-    are unreadable. Unreadable ranges are listed and hashed as zeros.
+    stores (EWF). --verify reads IMAGE.md5, .sha1, .sha256, .txt (FTK Imager), .info (Guymager),
+    .log and .hash (dc3dd, dcfldd, ewfacquire), and the same names without the suffix of IMAGE. The
+    sum of a file is compared with that file, every other hash with the disk; each line says which.
+
+    The exit code is 1 if a hash differs, if --verify finds none, or if bytes are unreadable.
+    Unreadable ranges are listed and hashed as zeros.
     """
     with image_of(options) as opened:
         evidence = opened.evidence
+        beside = find_recorded(evidence) if verify else RecordedHashes()
         with progress(options.quiet, "hashing") as show:
             image, volumes = hash_evidence(evidence, not image_only, show)
-        _judge(evidence, image, verify)
+            recorded = [*compare(evidence, (*expect, *beside.hashes), image, {}, show)]
+        _judge(evidence, image, recorded)
+        if verify and not recorded and not evidence.hashes:
+            evidence.problems.add("image", _nothing(evidence, beside))
         for number, hashes in volumes.items():
             _name_lost(evidence, f"volume {number}", hashes)
         if options.json:
             write_record(evidence_record(evidence))
-            write_records(hash_records(evidence, image, volumes))
+            write_records(hash_records(evidence, image, volumes, recorded))
         else:
-            click.echo("\n".join(hash_lines(evidence, image, volumes)))
+            click.echo("\n".join(hash_lines(evidence, image, volumes, recorded)))
         if tell((evidence.problems,), options):
             raise click.exceptions.Exit(1)
 
 
-def _judge(evidence: Evidence, image: Hashes, verify: bool) -> None:
+def _judge(evidence: Evidence, image: Hashes, recorded: Sequence[Comparison]) -> None:
     """Report as problems all facts that contradict an exact acquisition."""
     stored = evidence.hashes
-    for name in mismatches(stored, image.digests):
+    wrong = mismatches(stored, image.digests)
+    for name in wrong:
         text = f"{name} is {dict(image.digests)[name]}, but the container stores {stored[name]}"
         evidence.problems.add("image", text)
-    if verify and not stored:
-        evidence.problems.add("image", f"nothing to verify: {evidence.format} stores no hash")
+    for each in recorded:
+        if not each.matches:
+            evidence.problems.add("image", each.complaint)
+    if not stored or wrong:
+        for path in unproved_files(evidence, recorded):
+            evidence.problems.add(path.name, "is not verified: no hash of it is recorded")
     _name_lost(evidence, "image", image)
+
+
+def _nothing(evidence: Evidence, beside: RecordedHashes) -> str:
+    """What was looked for in vain."""
+    text = f"nothing to verify: {evidence.format} stores no hash, and no file beside it records one"
+    text += f"; looked for {', '.join(beside.looked_for)}"
+    if beside.there:
+        text += f"; no hash of this image is in {', '.join(beside.there)}"
+    return f"{text}; {EXPECT} HEX compares with a hash that you have"
 
 
 def _name_lost(evidence: Evidence, where: str, hashes: Hashes) -> None:

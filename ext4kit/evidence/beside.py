@@ -31,7 +31,7 @@ def find_beside(path: Path, name: str, what: str) -> Path:
     bare = plain.rsplit("/", 1)[-1]
     places = [folder / plain, folder / bare] if not _URL.match(name) else [folder / bare]
     for place in places:
-        if bare and "\0" not in plain and _is_within(place, folder):
+        if bare and "\0" not in plain and is_within(place, folder):
             return place
     raise AccessError(
         f"{path}: its {what} {name!r} is missing; bring {bare or 'it'} to the same folder"
@@ -48,7 +48,7 @@ def require_part(path: Path, first: Path) -> None:
     Raises:
         AccessError: it is not a regular file in or below the directory of `first`.
     """
-    if _is_within(path, first.parent):
+    if is_within(path, first.parent):
         return
     try:
         place = path.resolve(strict=True)
@@ -67,7 +67,7 @@ def _kind(mode: int) -> str:
     return names.get(stat.S_IFMT(mode), "a device")
 
 
-def _is_within(place: Path, folder: Path) -> bool:
+def is_within(place: Path, folder: Path) -> bool:
     """Whether a path is a regular file in or below a directory, with links followed."""
     try:
         within = place.resolve().is_relative_to(folder.resolve())

@@ -17,6 +17,14 @@ from ext4kit.evidence import Evidence
 from ext4kit.evidence.hashing import Hashes, hash_evidence, hash_files
 from ext4kit.evidence.identity import Identity, identity, mismatches
 from ext4kit.evidence.lost import unreadable_ranges
+from ext4kit.evidence.recorded import (
+    Comparison,
+    ComparisonFacts,
+    compare,
+    find_recorded,
+    is_plain,
+    unproved_files,
+)
 from ext4kit.fields import Digests, Record, Sha256, VolumeFacts
 from ext4kit.output.manifest import MANIFEST
 from ext4kit.output.rooted import NEW_FILE
@@ -48,6 +56,7 @@ class CheckFacts(TypedDict):
     unchanged: Annotated[bool | None, "Null when it was not hashed again."]
     disk: Digests | None
     as_stored: Annotated[bool | None, "Null when the container stores no hash of the disk."]
+    recorded: Annotated[list[ComparisonFacts], "Hashes in files that lie beside the image."]
 
 
 class EvidenceCheckRecord(CheckFacts):
@@ -130,12 +139,17 @@ class EvidenceCheck:
     Attributes:
         before: by file.
         after: by file; empty until the second hashing.
-        disk: hash of the disk in a container that stores hashes of it, else None.
+        disk: hash of the disk in a container or a split image if a hash of it is stored or
+            recorded, else None.
+        recorded: hashes in files beside the image, compared.
+        unproved: files for which none is recorded, where others match.
     """
 
     before: dict[Path, Hashes]
     after: dict[Path, Hashes] = field(default_factory=dict)
     disk: Hashes | None = None
+    recorded: tuple[Comparison, ...] = ()
+    unproved: tuple[Path, ...] = ()
 
     @property
     def changed(self) -> tuple[Path, ...]:
@@ -157,7 +171,8 @@ class EvidenceCheck:
             ],
             "unchanged": not self.changed if self.after else None,
             "disk": disk.digests if disk else None,
-            "as_stored": not mismatches(stored, disk.digests) if disk else None,
+            "as_stored": not mismatches(stored, disk.digests) if disk and stored else None,
+            "recorded": [each.as_facts() for each in self.recorded],
         }
 
     def as_record(self, stored: dict[str, str]) -> EvidenceCheckRecord:
@@ -193,14 +208,21 @@ class Case:
     started: str = field(default_factory=lambda: _now())
 
     def hash_before(self, progress: Progress | None = None) -> None:
-        """Hash the evidence before the work.
+        """Hash the evidence before the work, and compare with what the acquisition recorded.
 
         Raises:
             AccessError: a file cannot be opened.
         """
-        self.check = EvidenceCheck(hash_files(self.files, progress))
-        if self.evidence.hashes:
-            self.check.disk, _ = hash_evidence(self.evidence, volumes=False, progress=progress)
+        evidence, check = self.evidence, EvidenceCheck(hash_files(self.files, progress))
+        recorded = find_recorded(evidence).hashes
+        of_disk = any(each.file is None for each in recorded) and not is_plain(evidence)
+        if evidence.hashes or of_disk:
+            check.disk, _ = hash_evidence(evidence, volumes=False, progress=progress)
+        disk = check.disk or check.before[evidence.path]
+        check.recorded = tuple(compare(evidence, recorded, disk, check.before))
+        if not evidence.hashes or mismatches(evidence.hashes, disk.digests):
+            check.unproved = tuple(unproved_files(evidence, check.recorded))
+        self.check = check
 
     def hash_after(self, progress: Progress | None = None) -> None:
         """Hash the evidence again, if it was hashed before."""
@@ -219,6 +241,7 @@ class Case:
         disk: Record = self.check.disk.digests if self.check.disk else {}
         for name in mismatches(stored, disk):
             yield f"the disk's {name} is {disk[name]}, the container says {stored[name]}"
+        yield from (each.complaint for each in self.check.recorded if not each.matches)
 
     def record(self, problems: list[Problem], errors: int, reason: str = "") -> CaseFacts:
         """All facts as plain JSON values.

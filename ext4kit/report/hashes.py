@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 from ext4kit import fields
 from ext4kit.evidence import Evidence, Volume
 from ext4kit.evidence.hashing import Hashes
 from ext4kit.evidence.identity import Identity, identity, mismatches
+from ext4kit.evidence.recorded import HASH_NAMES, Comparison, ComparisonFacts
 from ext4kit.report.safe import printable_text
 from ext4kit.report.volumes import has_offset, place_text
 
-_SHOWN = {"md5": "MD5", "sha1": "SHA-1", "sha256": "SHA-256"}
 _MOST_RANGES = 20
+_MOST_COMPARISONS = 50
 
 
 class EvidenceRecord(Identity):
@@ -33,7 +35,8 @@ class HashRecord(fields.Digests):
     size: fields.Size
     unreadable: list[fields.Unread]
     stored: dict[str, str]
-    matches: Annotated[bool | None, "As the container stores it; null when it stores none."]
+    recorded: Annotated[list[ComparisonFacts], "Hashes beside the image, and those of --expect."]
+    matches: Annotated[bool | None, "All stored and recorded hashes match; null without any."]
 
 
 def evidence_record(evidence: Evidence) -> EvidenceRecord:
@@ -42,20 +45,22 @@ def evidence_record(evidence: Evidence) -> EvidenceRecord:
 
 
 def hash_records(
-    evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]
+    evidence: Evidence,
+    image: Hashes,
+    volumes: dict[int, Hashes],
+    recorded: Sequence[Comparison] = (),
 ) -> Iterator[HashRecord]:
     """A record for the image and one for each volume."""
-    stored = evidence.hashes
-    matches = not mismatches(stored, image.digests) if stored else None
-    yield _record(None, image, dict(stored), matches)
+    yield _record(None, image, evidence.hashes, recorded)
     for volume in evidence.volumes:
         if volume.index in volumes:
-            yield _record(volume, volumes[volume.index], {}, None)
+            yield _record(volume, volumes[volume.index], {}, ())
 
 
 def _record(
-    volume: Volume | None, hashes: Hashes, stored: dict[str, str], matches: bool | None
+    volume: Volume | None, hashes: Hashes, stored: dict[str, str], recorded: Sequence[Comparison]
 ) -> HashRecord:
+    matches = not mismatches(stored, hashes.digests) and all(each.matches for each in recorded)
     return {
         "record": "hash",
         "of": "volume" if volume else "image",
@@ -68,12 +73,18 @@ def _record(
             {"offset": each.offset, "length": each.length, "reason": each.reason}
             for each in hashes.unreadable
         ],
-        "stored": stored,
-        "matches": matches,
+        "stored": dict(stored),
+        "recorded": [each.as_facts() for each in recorded],
+        "matches": matches if stored or recorded else None,
     }
 
 
-def hash_lines(evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]) -> Iterator[str]:
+def hash_lines(
+    evidence: Evidence,
+    image: Hashes,
+    volumes: dict[int, Hashes],
+    recorded: Sequence[Comparison] = (),
+) -> Iterator[str]:
     """Format, files and stored case data, then lines for the image and each volume."""
     facts = identity(evidence)
     yield f"Evidence:  {printable_text(facts['path'])} ({facts['format']})"
@@ -85,6 +96,7 @@ def hash_lines(evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]) ->
     yield ""
     yield f"Image: {image.size:,} bytes"
     yield from _digest_lines(image, evidence.hashes)
+    yield from (f"  {text}" for text in comparison_texts(recorded))
     for volume in evidence.volumes:
         if volume.index in volumes:
             hashes, missing = volumes[volume.index], volume.source.missing
@@ -96,14 +108,30 @@ def hash_lines(evidence: Evidence, image: Hashes, volumes: dict[int, Hashes]) ->
             yield from _digest_lines(hashes, {})
 
 
+def comparison_texts(
+    recorded: Sequence[Comparison], unproved: Sequence[Path] = ()
+) -> Iterator[str]:
+    """A line for each recorded hash, those that differ first, and for files without one."""
+    for each in sorted(recorded, key=lambda each: each.matches)[:_MOST_COMPARISONS]:
+        yield printable_text(each.text)
+    if len(recorded) > _MOST_COMPARISONS:
+        wrong = sum(not each.matches for each in recorded)
+        yield f"{len(recorded):,} recorded hashes in all, {wrong:,} differ (--json has all)"
+    if unproved:
+        names = ", ".join(printable_text(path.name) for path in unproved[:_MOST_COMPARISONS])
+        more = len(unproved) - _MOST_COMPARISONS
+        yield f"NOT verified, no hash is recorded: {names}{f' and {more:,} more' * (more > 0)}"
+
+
 def _digest_lines(hashes: Hashes, stored: dict[str, str]) -> Iterator[str]:
     wrong = mismatches(stored, hashes.digests)
-    for name, digest in hashes.digests.items():
+    for name, shown in HASH_NAMES.items():
+        digest = hashes.digests[name]
         verdict = ""
         if name in stored:
             differs = f"  NOT as stored: {printable_text(stored[name])}"
             verdict = differs if name in wrong else "  as stored"
-        yield f"  {_SHOWN[name]:<12}{digest}{verdict}"
+        yield f"  {shown:<12}{digest}{verdict}"
     for lost in hashes.unreadable[:_MOST_RANGES]:
         last = lost.offset + lost.length - 1
         yield f"  unreadable  bytes {lost.offset:,} to {last:,}, hashed as zeros"

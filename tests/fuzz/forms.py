@@ -15,7 +15,8 @@ JSON_SHARE = 0.3
 # Of each line one form is drawn; a command stands in several lines to be run more than once.
 FORMS: tuple[tuple[str, ...], ...] = (
     ("volumes IMAGE", "volumes IMAGE --scan"),
-    ("hash IMAGE", "hash IMAGE --verify", "hash IMAGE --image-only", "hash IMAGE -q"),
+    ("hash IMAGE", "hash IMAGE --verify", "hash IMAGE --image-only", "hash IMAGE -q",
+     "hash IMAGE --expect d41d8cd98f00b204e9800998ecf8427e --image-only"),
     ("info IMAGE", "info IMAGE -g", "info IMAGE --superblock COPY", "info IMAGE --volume 0"),
     ("info IMAGE --lost", "info IMAGE --lost-number 2"),
     ("ls IMAGE -r -l", "ls IMAGE -r -i", "ls IMAGE -r -a -l", "ls IMAGE TARGET -a"),

@@ -24,6 +24,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("volumes", "IMAGE", "--scan"),
     ("hash", "IMAGE"),
     ("hash", "IMAGE", "--verify"),
+    ("hash", "IMAGE", "--expect", "d41d8cd98f00b204e9800998ecf8427e"),
     ("info", "IMAGE", "-g"),
     ("info", "IMAGE", "--lost"),
     ("ls", "IMAGE", "-r"),

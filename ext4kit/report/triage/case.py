@@ -11,6 +11,7 @@ from ext4kit.output.case import EvidenceCheck
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problem, Severity
 from ext4kit.recovery.search_sources import SearchSource
+from ext4kit.report.hashes import comparison_texts
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text, shown
 from ext4kit.report.tables import human_size
@@ -181,9 +182,13 @@ def _check_rows(check: EvidenceCheck, stored: dict[str, str]) -> Iterator[tuple[
         yield "SHA-256", f"{hashes.digests['sha256']}  {printable_text(str(path))}"
         if lost := sum(each.length for each in hashes.unreadable):
             yield "", f"{lost:,} bytes unreadable, hashed as zeros"
-    if check.disk is not None:
-        verdict = "match the disk" if check.record(stored)["as_stored"] else "DIFFER from the disk"
-        yield "Stored hashes", verdict
+    as_stored = check.record(stored)["as_stored"]
+    if as_stored is not None:
+        yield "Stored hashes", "match the disk" if as_stored else "DIFFER from the disk"
+    for text in comparison_texts(check.recorded, check.unproved):
+        yield "Recorded hash", text
+    if as_stored is None and not check.recorded:
+        yield "Recorded hash", "none in or beside the image: nothing to compare with"
     changed = ", ".join(printable_text(str(path)) for path in check.changed)
     yield "During the work", f"CHANGED: {changed}" if changed else "unchanged"
 
