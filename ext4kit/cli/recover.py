@@ -67,7 +67,8 @@ def command(
     OUT/unnamed/inode-N-G/PATH           below a directory with unknown path
     OUT/earlier/PATH                     deleted before another file with the same path
     OUT/inferred/PATH                    content matched with an inode, or named by a list
-    OUT/carved/block-NUMBER.EXTENSION    content without an inode
+    OUT/carved/KIND/block-NUMBER.EXTENSION  content without an inode, by its kind
+    OUT/carved/fragments/...             content that is probably a fragment of a file
     OUT/manifest.jsonl                   one record per file, written or not
     OUT/case.json                        actions, times and evidence
     """  # noqa: D301 -- click reads the backspace

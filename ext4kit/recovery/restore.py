@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
 from ext4kit.errors import OutputError
@@ -23,6 +22,7 @@ from ext4kit.reasons import Reason
 from ext4kit.recovery.deleted_files import DeletedFiles
 from ext4kit.recovery.manifest import RecoveredFile, final_grade, manifest_record
 from ext4kit.recovery.model import DeletedFile, Grade
+from ext4kit.recovery.placing import OutputPath, disambiguator, nameless_path, output_path
 
 
 @dataclass(slots=True)
@@ -87,9 +87,6 @@ def _counted(
         yield file
 
 
-_Path = tuple[bytes, ...]  # components below the output folder
-
-
 class _Recovery(TreeWriter[DeletedFile]):
     """Writes deleted files.
 
@@ -100,7 +97,7 @@ class _Recovery(TreeWriter[DeletedFile]):
     def __init__(self, output: OutputDirectory, manifest: Manifest, result: RecoveryResult) -> None:
         super().__init__(output, manifest)
         self._result = result
-        self._taken: set[_Path] = set()
+        self._taken: set[OutputPath] = set()
 
     def take(self, file: DeletedFile) -> None:
         """Write a file, or keep it until all files are written."""
@@ -117,9 +114,9 @@ class _Recovery(TreeWriter[DeletedFile]):
         else:
             self.put(file, (), lambda *_: None)
 
-    def _path_of(self, file: DeletedFile) -> _Path:
+    def _path_of(self, file: DeletedFile) -> OutputPath:
         """Output path of a file, which no other file has yet."""
-        path = _parts_of(file)
+        path = output_path(file)
         if path in self._taken and file.inode is not None:
             path = (b"earlier", *path[1:])
         self._taken.add(path)
@@ -150,11 +147,11 @@ class _Recovery(TreeWriter[DeletedFile]):
         """Write a file and its further names."""
         content = file.content()
         assert content is not None
-        mark, inode = _disambiguator(file), _attributes(file)
+        mark, inode = disambiguator(file), _attributes(file)
         try:
             written = self.output.write(path, content.chunks(), mark, inode, content.size)
         except UnwritableError:
-            unnamed = _unnamed_parts(file)
+            unnamed = nameless_path(file)
             if path == unnamed:
                 raise
             written = self.output.write(unnamed, content.chunks(), mark, inode, content.size)
@@ -168,7 +165,7 @@ class _Recovery(TreeWriter[DeletedFile]):
         for path in file.other_paths:
             other = (written.top.encode(), *path.strip(b"/").split(b"/"))
             try:
-                link = self.output.make_hard_link(other, written, _disambiguator(file))
+                link = self.output.make_hard_link(other, written, disambiguator(file))
             except UnwritableError as error:
                 written.outcome.miss(RestoredPart.LINKS, error.reason.text)
             else:
@@ -181,7 +178,7 @@ class _Recovery(TreeWriter[DeletedFile]):
         """Make a symbolic link and its further names."""
         target, attributes = file.link_target, _attributes(file)
         assert target is not None and attributes is not None
-        written = self.output.make_link(path, target, _disambiguator(file), attributes)
+        written = self.output.make_link(path, target, disambiguator(file), attributes)
         return self._with_further_names(file, written)
 
     def complete_folder(self, file: DeletedFile, path: Parts) -> Written | None:
@@ -201,17 +198,6 @@ def is_written(file: DeletedFile) -> bool:
     return file.content() is not None and file.grade is not Grade.OVERWRITTEN
 
 
-def _parts_of(file: DeletedFile) -> tuple[bytes, ...]:
-    """Output path of a file."""
-    is_inferred = file.grade is Grade.CARVED
-    if file.path is not None:
-        folder, _, name = file.path.strip(b"/").rpartition(b"/")
-        return (*_output_parts(b"inferred" if is_inferred else b"files", folder), name)
-    if file.partial_path is not None:
-        return (b"inferred" if is_inferred else b"unnamed", *file.partial_path.split(b"/"))
-    return _unnamed_parts(file)
-
-
 def _attributes(file: DeletedFile) -> Attributes | None:
     """What the inode of a file had beside the bytes; None without an inode."""
     inode = file.inode
@@ -223,24 +209,3 @@ def _attributes(file: DeletedFile) -> Attributes | None:
         return {} if found is None else found.values
 
     return Attributes.of(inode, xattrs)
-
-
-def _disambiguator(file: DeletedFile) -> str:
-    """Text that distinguishes files of equal names."""
-    inode = file.inode
-    if inode is None:
-        return f"block-{file.first_block}"
-    return f"inode-{inode.number}-{inode.generation}"
-
-
-@lru_cache(maxsize=16)
-def _output_parts(top: bytes, folder: bytes) -> tuple[bytes, ...]:
-    """Output path of a directory's files, cached because these are consecutive."""
-    return (top, *folder.split(b"/")) if folder else (top,)
-
-
-def _unnamed_parts(file: DeletedFile) -> tuple[bytes, ...]:
-    """Output path of a file without a name."""
-    extension = file.file_type.extension if file.file_type else ""
-    folder = b"carved" if file.inode is None else b"unnamed"
-    return folder, (_disambiguator(file) + extension).encode()

@@ -1,0 +1,54 @@
+"""Where a recovered file lies below the output folder."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ext4kit.filetypes.categories import category_of
+from ext4kit.recovery.model import DeletedFile, Grade
+
+OutputPath = tuple[bytes, ...]  # components below the output folder
+FRAGMENTS, OTHER = "fragments", "other"  # folders below carved/, beside those of the categories
+
+
+def output_path(file: DeletedFile) -> OutputPath:
+    """Output path of a file, which other files may have too."""
+    is_inferred = file.grade is Grade.CARVED
+    if file.path is not None:
+        folder, _, name = file.path.strip(b"/").rpartition(b"/")
+        return (*_below(b"inferred" if is_inferred else b"files", folder), name)
+    if file.partial_path is not None:
+        return (b"inferred" if is_inferred else b"unnamed", *file.partial_path.split(b"/"))
+    return nameless_path(file)
+
+
+def nameless_path(file: DeletedFile) -> OutputPath:
+    """Output path of a file without a name, or whose name cannot be used."""
+    extension = file.file_type.extension if file.file_type else ""
+    name = (disambiguator(file) + extension).encode()
+    if file.inode is not None:
+        return b"unnamed", name
+    return b"carved", _carved_folder(file).encode(), name
+
+
+def disambiguator(file: DeletedFile) -> str:
+    """Text that distinguishes files of equal names."""
+    inode = file.inode
+    if inode is None:
+        return f"block-{file.first_block}"
+    return f"inode-{inode.number}-{inode.generation}"
+
+
+def _carved_folder(file: DeletedFile) -> str:
+    """Folder of a content without an inode: its category, apart from probable fragments."""
+    if file.fragment:
+        return FRAGMENTS
+    kind = file.file_type
+    head = file.head() if kind and kind.encoding else b""  # only of text it tells more
+    return (kind and category_of(kind, head, file.name or b"")) or OTHER
+
+
+@lru_cache(maxsize=16)
+def _below(top: bytes, folder: bytes) -> OutputPath:
+    """Output path of a directory's files, cached because these are consecutive."""
+    return (top, *folder.split(b"/")) if folder else (top,)
