@@ -18,6 +18,7 @@ from ext4kit.cli.several import for_each_volume
 from ext4kit.errors import RequestError
 from ext4kit.output.restoring import RestoredParts
 from ext4kit.recovery import recover
+from ext4kit.recovery.placing import PartialFiles
 from ext4kit.report.deleted import (
     deleted_records,
     dry_run_lines,
@@ -45,6 +46,11 @@ Examples:
               help="Write into this new or empty folder.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List what would be written; write nothing.")
 @restore_option
+@click.option("--partial", type=click.Choice([str(each) for each in PartialFiles]),
+              default=str(PartialFiles.APART),
+              show_default=True,
+              help="Where damaged files go: apart (below OUT/partial), marked (.partial in their"
+              " names), or among the others.")  # fmt: skip
 @search_options
 @custody
 def command(
@@ -53,6 +59,7 @@ def command(
     out: Path | None,
     dry_run: bool,
     parts: RestoredParts,
+    partial: str,
     search: Search,
     custody: Custody,
 ) -> None:
@@ -66,8 +73,9 @@ def command(
     OUT/unnamed/inode-NUMBER-GENERATION  inode known, path unknown
     OUT/unnamed/inode-N-G/PATH           below a directory with unknown path
     OUT/earlier/PATH                     deleted before another file with the same path
+    OUT/partial/...                      damaged files of the folders above
     OUT/inferred/PATH                    content matched with an inode, or named by a list
-    OUT/carved/KIND/block-NUMBER.EXTENSION  content without an inode, by its kind
+    OUT/carved/KIND/block-NUMBER.EXT     content without an inode, by its kind
     OUT/carved/fragments/...             content that is probably a fragment of a file
     OUT/manifest.jsonl                   one record per file, written or not
     OUT/case.json                        actions, times and evidence
@@ -82,7 +90,9 @@ def command(
         with keeping(custody, session, out) as case:
             deleted = deleted_files(session, search, chosen.selection(session.time_of))
             with progress(options.quiet, "recovering") as tell:
-                salvage = recover(deleted, out, tell, session.evidence_files, parts)
+                salvage = recover(
+                    deleted, out, tell, session.evidence_files, parts, PartialFiles(partial)
+                )
             where = printable_text(str(out))
             case.counts = salvage_counts(salvage)
             show(options, [recovery_record(salvage, where)], recovery_lines(salvage, where))

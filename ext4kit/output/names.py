@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 
 NAME_LIMIT = 255  # bytes in one path component on every file system in common use
+_ROOM = 40  # bytes for what may be appended to a marked name: a disambiguator and a number
 _PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9 ._-]{0,%d}" % (NAME_LIMIT - 1))
 
 # Bytes that a system does not accept in a name; they are percent-encoded.
@@ -43,6 +44,15 @@ def usable_name(name: bytes) -> str:
         return text
     digest = hashlib.sha256(name).hexdigest()[:12]
     return cut(text, NAME_LIMIT - 13) + "~" + digest
+
+
+def marked_name(name: bytes, mark: str) -> bytes:
+    """A usable name with a mark before its extension; however long it is, the mark stays."""
+    stem, dot, extension = usable_name(name).rpartition(".")
+    if not stem.strip("."):  # none, or a name such as .profile
+        stem, dot, extension = usable_name(name), "", ""
+    end = cut(f"{mark}{dot}{extension}", NAME_LIMIT - _ROOM)
+    return (cut(stem, NAME_LIMIT - _ROOM - len(end.encode())) + end).encode()
 
 
 def cut(text: str, room: int) -> str:

@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,11 +62,6 @@ class Written:
     outcome: Outcome = field(default_factory=Outcome)
     hard_link: str | None = None
     further: tuple[str, ...] = ()
-
-    @property
-    def top(self) -> str:
-        """The folder of the output that it is below."""
-        return self.path.split("/", 1)[0]
 
 
 def output_limit(blocks: BlockReader) -> int:
@@ -155,6 +150,26 @@ class OutputDirectory:
             if isinstance(error, OSError):
                 raise _failure(path, error) from error
             raise
+
+    def move(self, written: Written, parts: Sequence[bytes], mark: str) -> Written:
+        """Give a written file another path, which nothing has so far.
+
+        Raises:
+            OutputError: as for `write`; the file is then named `*.incomplete`.
+        """
+        before = Path(self._at(written.path))
+        try:
+            path, handle = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, _PRIVATE))
+            os.close(handle)
+            before.replace(self._at(path))  # in the place of the new, empty file
+        except OutputError:
+            mark_incomplete(before)
+            raise
+        except OSError as error:
+            Path(self._at(path)).unlink()
+            mark_incomplete(before)
+            raise _failure(path, error) from error
+        return replace(written, path=path)
 
     def make_folder(self, parts: Sequence[bytes]) -> str:
         """Create a folder and its parents where they do not exist; its path below the root.

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import lru_cache
 
 from ext4kit.filetypes.categories import category_of
+from ext4kit.output.names import marked_name
 from ext4kit.recovery.model import DeletedFile, Grade
 
 OutputPath = tuple[bytes, ...]  # components below the output folder
 FRAGMENTS, OTHER = "fragments", "other"  # folders below carved/, beside those of the categories
+
+
+class PartialFiles(StrEnum):
+    """Where files graded partial are written: no one should take them for whole ones."""
+
+    APART = "apart"  # in a folder of their own
+    MARKED = "marked"  # among the others, marked in their names
+    AMONG = "among"  # among the others
 
 
 def output_path(file: DeletedFile) -> OutputPath:
@@ -29,6 +39,20 @@ def nameless_path(file: DeletedFile) -> OutputPath:
     if file.inode is not None:
         return b"unnamed", name
     return b"carved", _carved_folder(file).encode(), name
+
+
+def partial_path(path: OutputPath, place: PartialFiles) -> OutputPath:
+    """Output path of a file that is graded partial.
+
+    Args:
+        path: the path that it would have if it were whole.
+        place: where such files are written.
+    """
+    if place is PartialFiles.APART:
+        return (b"partial", *path[path[0] == b"files" :])
+    if place is PartialFiles.MARKED:
+        return (*path[:-1], marked_name(path[-1], ".partial"))
+    return path
 
 
 def disambiguator(file: DeletedFile) -> str:

@@ -22,7 +22,14 @@ from ext4kit.reasons import Reason
 from ext4kit.recovery.deleted_files import DeletedFiles
 from ext4kit.recovery.manifest import RecoveredFile, final_grade, manifest_record
 from ext4kit.recovery.model import DeletedFile, Grade
-from ext4kit.recovery.placing import OutputPath, disambiguator, nameless_path, output_path
+from ext4kit.recovery.placing import (
+    OutputPath,
+    PartialFiles,
+    disambiguator,
+    nameless_path,
+    output_path,
+    partial_path,
+)
 
 
 @dataclass(slots=True)
@@ -51,6 +58,7 @@ def recover(
     progress: Callable[[int, int], None] | None = None,
     evidence: tuple[Path, ...] = (),
     parts: RestoredParts = DEFAULT_PARTS,
+    partial: PartialFiles = PartialFiles.APART,
 ) -> RecoveryResult:
     """Write deleted files below `out`, with a manifest record for each.
 
@@ -60,6 +68,7 @@ def recover(
         progress: called with (done, total) files.
         evidence: files of the evidence; `out` must be outside them.
         parts: what to restore beside the bytes.
+        partial: where to write files that are graded partial.
 
     Raises:
         RequestError: `out` is not empty or is in the evidence.
@@ -69,7 +78,8 @@ def recover(
     result = RecoveryResult()
     try:
         with Manifest(out) as manifest:
-            _Recovery(output, manifest, result).write_all(_counted(deleted, progress))
+            work = _Recovery(output, manifest, result, partial)
+            work.write_all(_counted(deleted, progress))
             output.report(deleted.problems)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
@@ -94,9 +104,15 @@ class _Recovery(TreeWriter[DeletedFile]):
     The others are below `earlier`: they were not in the tree when it was deleted.
     """
 
-    def __init__(self, output: OutputDirectory, manifest: Manifest, result: RecoveryResult) -> None:
+    def __init__(
+        self,
+        output: OutputDirectory,
+        manifest: Manifest,
+        result: RecoveryResult,
+        partial: PartialFiles,
+    ) -> None:
         super().__init__(output, manifest)
-        self._result = result
+        self._result, self._partial = result, partial
         self._taken: set[OutputPath] = set()
 
     def take(self, file: DeletedFile) -> None:
@@ -145,25 +161,41 @@ class _Recovery(TreeWriter[DeletedFile]):
 
     def _write(self, file: DeletedFile, path: Parts) -> Written:
         """Write a file and its further names."""
-        content = file.content()
-        assert content is not None
-        mark, inode = disambiguator(file), _attributes(file)
         try:
-            written = self.output.write(path, content.chunks(), mark, inode, content.size)
+            written = self._write_at(file, path)
         except UnwritableError:
-            unnamed = nameless_path(file)
-            if path == unnamed:
+            nameless = nameless_path(file)
+            if path == nameless:
                 raise
-            written = self.output.write(unnamed, content.chunks(), mark, inode, content.size)
-        return self._with_further_names(file, written)
+            path, written = nameless, self._write_at(file, nameless)
+        return self._with_further_names(file, path[0], written)
 
-    def _with_further_names(self, file: DeletedFile, written: Written) -> Written:
-        """Link to a file under the other names that it had when it was deleted."""
+    def _write_at(self, file: DeletedFile, path: Parts) -> Written:
+        """Write a file at a path, or where a damaged one of this path lies."""
+        content, mark = file.content(), disambiguator(file)
+        assert content is not None
+        place, inode = self._placed(path, file.grade), _attributes(file)
+        written = self.output.write(place, content.chunks(), mark, inode, content.size)
+        final = self._placed(path, final_grade(file, written))
+        return written if final == place else self.output.move(written, final, mark)
+
+    def _placed(self, path: Parts, grade: Grade) -> Parts:
+        """A path, or that of a damaged file instead of it."""
+        return partial_path(tuple(path), self._partial) if grade is Grade.PARTIAL else path
+
+    def _with_further_names(self, file: DeletedFile, top: bytes, written: Written) -> Written:
+        """Link to a file under the other names that it had when it was deleted.
+
+        Args:
+            file: the file.
+            top: the folder of the output that it would be below if it were whole.
+            written: what was written.
+        """
         if not file.other_paths or RestoredPart.LINKS not in self.output.parts:
             return written
-        further = []
+        further, grade = [], final_grade(file, written)
         for path in file.other_paths:
-            other = (written.top.encode(), *path.strip(b"/").split(b"/"))
+            other = self._placed((top, *path.strip(b"/").split(b"/")), grade)
             try:
                 link = self.output.make_hard_link(other, written, disambiguator(file))
             except UnwritableError as error:
@@ -178,8 +210,9 @@ class _Recovery(TreeWriter[DeletedFile]):
         """Make a symbolic link and its further names."""
         target, attributes = file.link_target, _attributes(file)
         assert target is not None and attributes is not None
-        written = self.output.make_link(path, target, disambiguator(file), attributes)
-        return self._with_further_names(file, written)
+        place = self._placed(path, file.grade)
+        written = self.output.make_link(place, target, disambiguator(file), attributes)
+        return self._with_further_names(file, path[0], written)
 
     def complete_folder(self, file: DeletedFile, path: Parts) -> Written | None:
         """Give a folder what its inode had; None where it was neither made nor to be made."""

@@ -177,7 +177,8 @@ def _score_state(result: Score, state: FileTruth, own: list[Output], digests: se
     if state.path_in_log:
         result.paths += 1
         right = any(
-            one.path == state.path and one.file.startswith(("files/", "earlier/")) for one in same
+            one.path == state.path and one.file.startswith(("files/", "earlier/", "partial/"))
+            for one in same
         )
         result.paths_right += right
         if not right:

@@ -123,3 +123,30 @@ def test_a_name_that_the_locale_has_no_letters_for_is_percent_encoded(tmp_path: 
     extract = [sys.executable, "-m", "ext4kit", "extract", str(image), "/", "-o", str(out)]
     subprocess.run(extract, check=True, capture_output=True, env=os.environ | ascii_only)
     assert (out / "files" / "%C3%A9t%C3%A9").read_bytes() == b"content"
+
+
+MARKED = {
+    b"photo.jpg": "photo.partial.jpg",
+    b"archive.tar.gz": "archive.tar.partial.gz",
+    b"README": "README.partial",
+    b".profile": ".profile.partial",
+    b"a/b.c": "a%2Fb.partial.c",
+    b"..": "%2E%2E.partial",
+    b"not utf-8 \xff.txt": "not utf-8 %FF.partial.txt",
+}
+
+
+@pytest.mark.parametrize("name", MARKED, ids=repr)
+def test_the_mark_of_a_name_stands_before_its_extension(name: bytes) -> None:
+    assert names.marked_name(name, ".partial").decode() == MARKED[name]
+
+
+@pytest.mark.parametrize(
+    "name", [b"x" * 255, b"y" * 250 + b".txt", b"." + b"z" * 254, b"\xff" * 255]
+)
+def test_a_long_name_keeps_its_mark_however_many_files_have_it(tmp_path: Path, name: bytes) -> None:
+    output = OutputDirectory(tmp_path / "out")
+    marked, longest = names.marked_name(name, ".partial"), f"inode-{2**32 - 1}-{2**32 - 1}"
+    for _ in range(3):
+        path = output.write((b"files", marked), [Chunk(0, 1, b"x")], longest).path
+        assert ".partial" in path and (tmp_path / "out" / path).is_file()

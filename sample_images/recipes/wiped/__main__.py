@@ -52,7 +52,11 @@ def main() -> int:
             again = Path(work, "deleted")
             if "--lost" not in options:
                 run_program(["recover", image, "-q", *options, "-o", again, "--sources", "blocks"])
-            got = [path for part in ("files", "unnamed") for path in digests_below(again / part)]
+            got = [
+                path
+                for part in ("files", "unnamed", "partial")
+                for path in digests_below(again / part)
+            ]
             wrong = len(set(got) - set(truth) - deleted)
             mine = [digest for digest in truth if digest in ours]
             placed = sum(any(tail_matches(one, truth[each]) for one in ours[each]) for each in mine)
