@@ -15,6 +15,11 @@ def iso_short(moment_ns: int) -> str:
     return iso(moment_ns // NANOSECONDS * NANOSECONDS).replace("T", " ")
 
 
+def time_text(moment: int | None) -> str:
+    """A time in UTC to the second, "-" for none."""
+    return "-" if moment is None else iso_short(moment)
+
+
 def iso_seconds(seconds: int) -> str:
     """Seconds since 1970 as ISO 8601 in UTC."""
     return iso(seconds * NANOSECONDS)

@@ -14,9 +14,9 @@ from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.hashes import comparison_texts
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text, shown
-from ext4kit.report.tables import human_size
+from ext4kit.report.tables import count_text, human_size
 from ext4kit.report.timeline import event_words
-from ext4kit.report.times import iso_short
+from ext4kit.report.times import time_text
 from ext4kit.timeline import EventKind
 from ext4kit.triage import (
     Bins,
@@ -105,11 +105,6 @@ class TriageReport:
         return "  ·  ".join(f"{name} {printable_text(text)}" for name, text in parts if text)
 
 
-def time_text(moment: int | None) -> str:
-    """A time in UTC to the second, "-" for none."""
-    return "-" if moment is None else iso_short(moment)
-
-
 def path_grounds(found: DeletionStats) -> str:
     """Number of files with a path, and the evidence for the paths."""
     parts = [f"{ground} {count:,}" for ground, count in found.grounds.items() if count]
@@ -123,11 +118,6 @@ def removed_names(found: DeletionStats) -> str:
         return ""
     names = count_text(found.removed_names, "further removed name")
     return f"{names} in directories; deleted IMAGE --names lists them"
-
-
-def count_text(number: int, word: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 def duration_text(span: int) -> str:

@@ -1,26 +1,17 @@
-"""The report as one HTML page that needs no other file and runs nothing from evidence.
-
-The template engine escapes every text, and names are made safe to show before. A content security
-policy lists the page's own script and style by their hashes. The browser runs and loads nothing
-else.
-"""
+"""The report as one HTML page."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.report.answers import contents_text, folder_line
 from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
-from ext4kit.report.safe import printable_text
-from ext4kit.report.tables import human_size
+from ext4kit.report.pages import html_pieces
+from ext4kit.report.tables import count_text, human_size
 from ext4kit.report.timeline import event_words
+from ext4kit.report.times import time_text
 from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
 from ext4kit.report.triage.charts import ALLOCATED, block_map, column_chart, share_bar
@@ -54,25 +45,7 @@ class HtmlTable:
 
 def page_pieces(case: TriageReport) -> Iterator[str]:
     """The page, in pieces."""
-    loader = PackageLoader("ext4kit.report.triage", "template")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip  # an undefined name is an error
-    environment.filters |= {"size": human_size, "when": words.time_text, "shown": printable_text}
-    sources = (loader.get_source(environment, name) for name in ("page.js", "page.css"))
-    script, style = (source[0] for source in sources)
-    hashes = (hashlib.sha256(text.encode()).digest() for text in (script, style))
-    allowed = [base64.b64encode(digest).decode() for digest in hashes]
-    template = environment.get_template("page.html")
-    yield from template.generate(
-        policy=f"default-src 'none'; script-src 'sha256-{allowed[0]}'; "
-        f"style-src 'sha256-{allowed[1]}'; base-uri 'none'; form-action 'none'",
-        script=Markup(script),  # noqa: S704 -- the page's own
-        style=Markup(style),  # noqa: S704 -- the page's own
-        case=case,
-        **_facts(case),
-    )
+    yield from html_pieces("page.html", ["page.css"], "page.js", case=case, **_facts(case))
 
 
 def _facts(case: TriageReport) -> dict[str, object]:
@@ -96,7 +69,7 @@ def _facts(case: TriageReport) -> dict[str, object]:
         ],
         **_over_time(case, "span", activity.span, "events over time"),
         **_over_time(case, "hours", hours, "events by hour"),
-        "hours_title": words.count_text(len(hours), "hour") if hours else "",
+        "hours_title": count_text(len(hours), "hour") if hours else "",
         "used": block_map(summary.disk, size, ALLOCATED, "the blocks of the disk by use"),
         "back": block_map(
             summary.disk, size, words.RECOVERABLE, "the blocks of the disk by recoverability"
@@ -108,7 +81,7 @@ def _facts(case: TriageReport) -> dict[str, object]:
         "largest": [_file_row(file) for file in deletions.largest],
         "listings": [_deleted(case), _events(case)],
         "victims": [
-            (words.time_text(one.written), words.zero_length_path(one), words.zero_length_text(one))
+            (time_text(one.written), words.zero_length_path(one), words.zero_length_text(one))
             for one in summary.victims[1][:VICTIMS]
         ],
         "volumes": case.evidence.volumes[:VOLUMES],
@@ -138,7 +111,7 @@ def _over_time(
     """A chart, and below `{key}_width` the width of a column and the first time."""
     if bins is None:
         return {key: None}
-    width = f"a column is {words.bin_width(bins)}, from {words.time_text(bins.start)} on"
+    width = f"a column is {words.bin_width(bins)}, from {time_text(bins.start)} on"
     width += words.elsewhere(bins)
     signs = words.sightings_per_bin(case, bins) if marks else ()
     return {key: column_chart(bins, name, signs), f"{key}_width": width}
@@ -166,7 +139,7 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
 def _indicator(one: Indicator) -> dict[str, object]:
     """A rule that matched, and its sightings, some visible and some folded."""
     rows = [
-        (words.time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen),
+        (time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen),
          words.story_text(seen.story))
         for seen in one.sightings[:FOLDED]
     ]  # fmt: skip
@@ -214,7 +187,7 @@ def _event_row(event: Event) -> tuple[TableCell, ...]:
     number = "-" if event.transaction is None else str(event.transaction)
     path, details = event_words(event)
     return (
-        TableCell(words.time_text(event.time), event.time or 0, "time"),
+        TableCell(time_text(event.time), event.time or 0, "time"),
         TableCell(str(event.kind), "", "kind"),
         TableCell(number if event.exact else f"<={number}", event.transaction or 0, "number minor"),
         TableCell(str(event.inode), event.inode, "number minor"),

@@ -22,8 +22,8 @@ from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.report.answers import contents_text, folder_line
 from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
 from ext4kit.report.safe import printable_text
-from ext4kit.report.tables import human_size
-from ext4kit.report.times import iso_short
+from ext4kit.report.tables import count_text, human_size
+from ext4kit.report.times import iso_short, time_text
 from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
 from ext4kit.report.volumes import description_text, has_offset
@@ -109,7 +109,7 @@ def parts(case: TriageReport, width: int, has_colours: bool = True) -> Iterable[
     yield from _section("Evidence", [_facts(words.evidence_rows(case)), _volumes(case, width)])
     yield from _section("Not read", _problems(case))
     yield Line(characters="━", style="blue")
-    yield Text(f"ext4kit {case.version}, {words.time_text(case.made)}", "dim", justify="right")
+    yield Text(f"ext4kit {case.version}, {time_text(case.made)}", "dim", justify="right")
 
 
 def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[RenderableType]:
@@ -206,7 +206,7 @@ def _sign(one: Indicator, width: int) -> Iterable[RenderableType]:
         line = Text(words.sighting_path(seen)).append(f"  {words.sighting_text(seen)}", "dim")
         if seen.story:
             line.append(f"\n{words.story_text(seen.story)}", "dim italic")
-        rows.append((Text(words.time_text(seen.when), "dim"), line))
+        rows.append((Text(time_text(seen.when), "dim"), line))
     yield Padding(_pairs(rows, width), (0, 0, 0, 2))
     if one.count > SHOWN:
         note = words.truncation_note(one.count, SHOWN, "report IMAGE --json")
@@ -321,10 +321,10 @@ def _activity(case: TriageReport, width: int, ink: Ink) -> Iterable[RenderableTy
         yield Text("the journal shows no change")
         return
     events, hints = (found.events, "event"), (found.hints, "hint")
-    yield Text(f"{words.count_text(*events)} and {words.count_text(*hints)} in the journal")
+    yield Text(f"{count_text(*events)} and {count_text(*hints)} in the journal")
     yield from _histogram(found.span, ink, width, "all events", case)
     if found.hours is not None and words.has_hours(case):
-        what = f"the last {words.count_text(len(found.hours), 'hour')}"
+        what = f"the last {count_text(len(found.hours), 'hour')}"
         yield from _histogram(found.hours, ink, width, what, case)
 
 
@@ -333,14 +333,14 @@ def _victims(case: TriageReport, width: int) -> Iterable[RenderableType]:
     if not count:
         return
     yield Text(
-        f"{words.count_text(count, 'file')} of size 0, written shortly before the shutdown: with "
+        f"{count_text(count, 'file')} of size 0, written shortly before the shutdown: with "
         "delayed allocation the content had no blocks yet. Earlier states may be in the "
         "journal.", "dim",
     )  # fmt: skip
     rows = []
     for one in victims[: 2 * SHOWN]:
         path = Text(words.zero_length_path(one)).append(f"  {words.zero_length_text(one)}", "dim")
-        rows.append((Text(words.time_text(one.written)), Text(str(one.inode)), path))
+        rows.append((Text(time_text(one.written)), Text(str(one.inode)), path))
     if width < _NARROW:
         for when, number, path in rows:
             yield Group(when.append(f"  inode {number}"), Padding(path, (0, 0, 0, 2)))
