@@ -58,7 +58,7 @@ def _expected(
     multiple=True,
     callback=_expected,
     metavar="HEX",
-    help="Compare with this MD5, SHA-1 or SHA-256; may be given several times.",
+    help="Compare with this MD5, SHA-1 or SHA-256 of IMAGE; may be given several times.",
 )
 @click.option("--image-only", is_flag=True, help="Hash the image only, not its volumes.")
 def command(

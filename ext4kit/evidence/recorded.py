@@ -39,7 +39,7 @@ _LABELLED = re.compile(
     r"\s*:\s*([0-9a-f]+)(?![0-9a-z])",
     re.I,
 )
-_TOTAL = re.compile(r"(Total) \((md5|sha1|sha256)\): ([0-9a-f]+)\s*", re.I)  # dcfldd
+_TOTAL = re.compile(r"(Total \((md5|sha1|sha256)\)): ([0-9a-f]+)\s*", re.I)  # dcfldd
 _RUN = re.compile(r"dc3dd \S+ started at ")
 _RESULTS = re.compile(r"(input|output) results for [^`'‘]*(?:[`'‘](.*)['’])?:")
 _RESULT = re.compile(r"\s+(?:\[(?:ok|!!)\] )?([0-9a-f]+) \((md5|sha1|sha256)\)\s*", re.I)

@@ -94,6 +94,18 @@ def test_the_log_of_each_program_is_compared_with_the_content(
     assert {each.matches for each in compared(disk)} == {False}
 
 
+def test_a_hash_is_called_as_its_log_calls_it(sums: logs.Sums) -> None:
+    files = [Path("disk.dd")]
+    for text, label in (
+        (logs.ftk_imager(sums), "MD5 checksum"),
+        (logs.guymager(sums), "MD5 hash"),
+        (logs.dc3dd(sums), "input results (md5)"),
+        (logs.dcfldd(sums), "Total (md5)"),
+        (f"{sums['md5']}  disk.dd".encode(), "MD5"),
+    ):
+        assert hashes_in(text.decode(), "log", files)[0].label == label
+
+
 def test_every_label_of_guymager_counts_and_is_told(disk: Path, sums: logs.Sums) -> None:
     """A source that gave other bytes when it was read again is not hidden by the first reading."""
     disk.with_name("disk.info").write_bytes(logs.guymager(sums, OTHER["md5"]))
