@@ -65,8 +65,8 @@ HIGH_SIZE = Cause(
 )
 INDEX = Cause(
     "index-block",
-    "The Sleuth Kit read hashes in an index block of the directory as a name. The block holds no"
-    " entries.",
+    "The Sleuth Kit read hashes of the directory's index as a name: in an index block, which holds"
+    " no entries, or in slack, where the kernel leaves those by which it sorted a block.",
 )
 NUL = Cause(
     "name-with-nul",

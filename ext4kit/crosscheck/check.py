@@ -93,10 +93,13 @@ def crosscheck(
             fields = FieldComparison(ours, before, pairs, second.hello.is_ext4)
             outcome.directories, outcome.entries = len(pairs.seen), fields.count
             outcome.fields = len(fields.tsk) * len(FIELDS)
-            outcome.groups += NameComparison(ours, before, pairs).groups(outcome)
+            names = NameComparison(ours, before, pairs)
+            outcome.groups += names.groups(outcome)
             outcome.groups += fields.groups()
             if options.deleted is not None:
-                group, outcome.deleted_names = compare_deleted(pairs.deleted, options.deleted)
+                group, outcome.deleted_names = compare_deleted(
+                    pairs.deleted, options.deleted, names.cause_at
+                )
                 outcome.groups.append(group)
             if options.hashes:
                 contents = ContentComparison(second, fields.now, ours, before, outcome)

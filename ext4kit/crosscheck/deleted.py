@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ext4kit.crosscheck import causes
@@ -27,23 +27,26 @@ class DeletedName:
 
 
 def compare_deleted(
-    theirs: set[tuple[bytes, int]], ours: Sequence[DeletedName]
+    theirs: set[tuple[bytes, int]],
+    ours: Sequence[DeletedName],
+    cause_at: Callable[[bytes, int], causes.Cause | None],
 ) -> tuple[DifferenceGroup, int]:
     """(names that only one of the two readers has, by path; number of names of both together).
 
     Args:
         theirs: (path, inode number) of the names from The Sleuth Kit.
         ours: names from ext4kit.
+        cause_at: why no entry is where one of a path and inode number seems to be; None if unknown.
     """
     given = {(one.path, one.inode): one for one in ours if not one.reason}
     listed = {(one.path, one.inode): one for one in ours if one.reason}
     paths = {one.inode: one.path for one in ours if not one.reason}
     found = []
     for path, inode in theirs - given.keys():
-        cause, detail = causes.UNEXPLAINED, ""
+        cause, detail = cause_at(path, inode) or causes.UNEXPLAINED, ""
         if (path, inode) in listed:
             cause, detail = causes.NOT_ITS_NAME, listed[path, inode].reason
-        elif inode in paths:
+        elif inode in paths and cause is not causes.INDEX:
             cause, detail = causes.OTHER_PATH, paths[inode].decode(errors="backslashreplace")
         found.append(Difference(path, DELETED_NAME, inode, None, inode, cause, detail))
     for (path, inode), one in given.items():

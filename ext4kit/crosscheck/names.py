@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, UInt8s, UInt32s
 from ext4kit.crosscheck import causes
 from ext4kit.crosscheck.answers import COLUMNS
 from ext4kit.crosscheck.matching import TreePairs
@@ -15,10 +15,13 @@ from ext4kit.crosscheck.result import NAME, CrossCheck, Difference, DifferenceGr
 from ext4kit.crosscheck.sides import TreeView
 from ext4kit.filesystem.directories import directory_blocks
 from ext4kit.parsers.directory import DIRENT, parse_entries
+from ext4kit.parsers.htree import BLOCK_MASK
 from ext4kit.parsers.inode import InodeFlags
 
 _NUMBER, _ALLOCATED = COLUMNS.index("number"), COLUMNS.index("allocated")
 _BLOCKS_AT_ONCE = 1 << 10
+_SLASH = ord("/")
+_SMALLEST = 12  # bytes of an entry
 _SLOW = "names in directories whose reading took too long"
 _UNASKED = "names not read by The Sleuth Kit within the time limit"
 
@@ -106,6 +109,36 @@ class NameComparison:
                 found[each] = causes.INDEX if index[place] else causes.BROKEN
         return found
 
+    # -- names of deleted files ------------------------------------------------------------
+
+    def cause_at(self, path: bytes, number: int) -> causes.Cause | None:
+        """Why a name of a deleted file is none: it is hashes, or follows a damaged entry."""
+        found = None
+        for at in (at for at, byte in enumerate(path) if byte == _SLASH):  # names may have one
+            folder, name = path[:at], path[at + 1 :]
+            if self._are_hashes(folder, name, number):
+                return causes.INDEX
+            if self._unread(folder).get((name, number)) is causes.BROKEN:
+                found = causes.BROKEN
+        return found
+
+    def _are_hashes(self, folder: bytes, name: bytes, number: int) -> bool:
+        """Whether all bytes in a directory that resemble this entry are hashes."""
+        found = []
+        for view in filter(None, (self.raw, self.now)):
+            row = view.row_of_folder.get(folder)
+            if row is None or not view.columns["flags"][row] & int(InodeFlags.INDEX):
+                continue
+            fs = view.fs
+            blocks = directory_blocks(fs, fs.inode_table(view.number[row : row + 1]))[1]
+            for at in range(0, len(blocks), _BLOCKS_AT_ONCE):
+                rows = fs.fetch(blocks[at : at + _BLOCKS_AT_ONCE])[0]
+                index = _are_index_blocks(rows, first=not at)
+                for block, first, end in _places_of(rows, name, number):
+                    limit = len(blocks) if index[block] else 0
+                    found.append(_has_hashes(rows[block], first, end, limit))
+        return bool(found) and all(found)
+
     # -- only in ext4kit -------------------------------------------------------------------
 
     def _only_ext4kit(self, outcome: CrossCheck) -> DifferenceGroup:
@@ -167,6 +200,39 @@ def _are_index_blocks(rows: Bytes2D, first: bool) -> Bools:
     return index
 
 
+def _places_of(rows: Bytes2D, name: bytes, number: int) -> Iterator[tuple[int, int, int]]:
+    """(block, first byte, end) of what resembles an entry of that name, up to a zero byte."""
+    words, seems = _plausible(rows)
+    seems &= words[:, :-1] == number
+    for block, word in zip(*(each.tolist() for each in np.nonzero(seems)), strict=True):
+        start, end = _name_bounds(rows[block], 4 * word)
+        if bytes(rows[block, start:end]).split(b"\0")[0] == name:
+            yield block, 4 * word, end
+
+
+def _has_hashes(block: UInt8s, first: int, end: int, blocks: int) -> bool:
+    """Whether ascending hashes are in some bytes of a block of a hashed directory.
+
+    In an index block each is followed by a block of the directory. In the slack of a new leaf the
+    kernel leaves those by which it sorted the entries of the block that it split, each with the
+    place and size of an entry (struct dx_map_entry in fs/ext4/namei.c). Both begin at multiples
+    of 8 bytes.
+
+    Args:
+        block: its bytes.
+        first: first byte of the range.
+        end: its end.
+        blocks: number of blocks of the directory for an index block, else 0.
+    """
+    first += 4 * (not block[first : first + 4].any())  # a zero in front of the first hash
+    pairs = block[first // 8 * 8 : -(-end // 8) * 8].view("<u4").reshape(-1, 2)
+    hashes, values = pairs[:, 0], pairs[:, 1]
+    place, size = (values & 0xFFFF).astype(np.int64) * 4, values >> 16
+    is_map = (place + size <= len(block)) & (size >= _SMALLEST) & (size % 4 == 0)
+    are_valid = values & BLOCK_MASK < blocks if blocks else is_map
+    return bool(are_valid.all() and (hashes[1:] >= hashes[:-1]).all())
+
+
 def plausible_entries(
     rows: Bytes2D, start: Int64s, last_inode: int
 ) -> Iterator[tuple[int, tuple[bytes, int]]]:
@@ -180,14 +246,26 @@ def plausible_entries(
     Yields:
         The row, and (name up to a zero byte, inode number).
     """
+    words, seems = _plausible(rows)
+    seems &= words[:, :-1] <= last_inode
+    seems &= np.arange(0, rows.shape[1] - 4, 4) >= start[:, None]
+    for row, word in zip(*(each.tolist() for each in np.nonzero(seems)), strict=True):
+        name = bytes(rows[row, slice(*_name_bounds(rows[row], 4 * word))])
+        yield row, (name.split(b"\0")[0], int(words[row, word]))
+
+
+def _plausible(rows: Bytes2D) -> tuple[UInt32s, Bools]:
+    """(the words of each block; per word but the last, True where an entry could begin)."""
     size = rows.shape[1]
     words = np.ascontiguousarray(rows).view("<u4")
     length, name_length = words[:, 1:] & 0xFFFF, words[:, 1:] >> 16 & 0xFF
     offset = np.arange(0, size - 4, 4)
-    seems = (words[:, :-1] <= last_inode) & (name_length > 0) & (length % 4 == 0)
+    seems: Bools = (name_length > 0) & (length % 4 == 0)
     seems &= (length >= (name_length + 11) // 4 * 4) & (offset + length <= size)
-    seems &= offset >= start[:, None]
-    for row, word in zip(*(each.tolist() for each in np.nonzero(seems)), strict=True):
-        first = 4 * word + DIRENT.size
-        name = bytes(rows[row, first : first + int(name_length[row, word])])
-        yield row, (name.split(b"\0")[0], int(words[row, word]))
+    return words, seems
+
+
+def _name_bounds(block: UInt8s, first: int) -> tuple[int, int]:
+    """(first byte, end) of the name of an entry at a byte of its block."""
+    start = first + DIRENT.size
+    return start, start + int(block[first + 6])
