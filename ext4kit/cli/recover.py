@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -9,15 +10,16 @@ import click
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.options import CONTEXT, CommonOptions
+from ext4kit.cli.options import CONTEXT, CommonOptions, packed
 from ext4kit.cli.progress import progress
+from ext4kit.cli.recovery_reports import write_reports
 from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
-from ext4kit.cli.session import opened, show
+from ext4kit.cli.session import Session, opened, show
 from ext4kit.cli.several import for_each_volume
 from ext4kit.errors import RequestError
-from ext4kit.output.restoring import RestoredParts
-from ext4kit.recovery import recover
+from ext4kit.output.restoring import DEFAULT_PARTS, RestoredParts
+from ext4kit.recovery import DeletedFiles, RecoveryResult, recover
 from ext4kit.recovery.placing import PartialFiles
 from ext4kit.report.deleted import (
     deleted_records,
@@ -39,27 +41,40 @@ Examples:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Values of the options that say what is written, and where."""
+
+    out: Path | None = None
+    dry_run: bool = False
+    parts: RestoredParts = DEFAULT_PARTS
+    partial: str = PartialFiles.APART
+    no_readme: bool = False
+
+
+_WRITING = (
+    click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
+                 help="Write into this new or empty folder."),
+    click.option("--dry-run", is_flag=True, help="List what would be written; write nothing."),
+    restore_option,
+    click.option("--partial", type=click.Choice([str(each) for each in PartialFiles]),
+                 default=str(PartialFiles.APART), show_default=True,
+                 help="Where damaged files go: apart (below OUT/partial), marked (.partial in"
+                 " their names), or among the others."),
+    click.option("--no-readme", is_flag=True, help="Do not write README.txt and report.html."),
+)  # fmt: skip
+
+
 @click.command("recover", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @for_each_volume(lost=True, times=True)
 @deleted_selection
-@click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
-              help="Write into this new or empty folder.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="List what would be written; write nothing.")
-@restore_option
-@click.option("--partial", type=click.Choice([str(each) for each in PartialFiles]),
-              default=str(PartialFiles.APART),
-              show_default=True,
-              help="Where damaged files go: apart (below OUT/partial), marked (.partial in their"
-              " names), or among the others.")  # fmt: skip
+@packed(Writing, "writing", _WRITING)
 @search_options
 @custody
 def command(
     options: CommonOptions,
     chosen: SelectionOptions,
-    out: Path | None,
-    dry_run: bool,
-    parts: RestoredParts,
-    partial: str,
+    writing: Writing,
     search: Search,
     custody: Custody,
 ) -> None:
@@ -77,23 +92,39 @@ def command(
     OUT/inferred/PATH                    content matched with an inode, or named by a list
     OUT/carved/KIND/block-NUMBER.EXT     content without an inode, by its kind
     OUT/carved/fragments/...             content that is probably a fragment of a file
+    OUT/README.txt, OUT/report.html      what is where, how good it is, what to do next
     OUT/manifest.jsonl                   one record per file, written or not
     OUT/case.json                        actions, times and evidence
     """  # noqa: D301 -- click reads the backspace
-    if out is None and not dry_run:
+    out = None if writing.dry_run else writing.out
+    if out is None and not writing.dry_run:
         raise RequestError("name an output folder with -o, or list the files with --dry-run")
-    with opened(options, folder=None if dry_run else out) as session:
-        if out is None or dry_run:
+    with opened(options, folder=out) as session:
+        if out is None:
             deleted = deleted_files(session, search, chosen.selection(session.time_of))
             show(options, deleted_records(deleted), dry_run_lines(deleted))
             return
         with keeping(custody, session, out) as case:
             deleted = deleted_files(session, search, chosen.selection(session.time_of))
-            with progress(options.quiet, "recovering") as tell:
-                salvage = recover(
-                    deleted, out, tell, session.evidence_files, parts, PartialFiles(partial)
-                )
-            where = printable_text(str(out))
+            salvage = _recover(session, deleted, out, writing)
             case.counts = salvage_counts(salvage)
+            if not writing.no_readme:
+                write_reports(session, case, out, PartialFiles(writing.partial))
+            where = printable_text(str(out))
             show(options, [recovery_record(salvage, where)], recovery_lines(salvage, where))
         session.is_incomplete |= bool(salvage.incomplete)
+
+
+def _recover(
+    session: Session, deleted: DeletedFiles, out: Path, writing: Writing
+) -> RecoveryResult:
+    """Write the files, with progress on a terminal."""
+    with progress(session.options.quiet, "recovering") as tell:
+        return recover(
+            deleted,
+            out,
+            tell,
+            session.evidence_files,
+            writing.parts,
+            PartialFiles(writing.partial),
+        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,7 +26,8 @@ from ext4kit.evidence.recorded import (
 )
 from ext4kit.fields import Digests, Record, Sha256, VolumeFacts
 from ext4kit.output.manifest import MANIFEST
-from ext4kit.output.rooted import NEW_FILE
+from ext4kit.output.new_file import whole_file
+from ext4kit.output.rooted import write_all
 from ext4kit.problems import Problem, ProblemFacts
 from ext4kit.units import Progress
 from ext4kit.versions import library_versions
@@ -307,15 +307,5 @@ def write_case(path: Path, record: CaseFacts) -> None:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = manifest.stat().st_size
         whole["outputs"].append({"path": manifest.name, "size": size, "sha256": digest})
-    text = json.dumps(whole, indent=2) + "\n"
-    part = path.with_name(f".{path.name}.part")
-    handle = os.open(part, NEW_FILE, 0o666)
-    try:
-        with os.fdopen(handle, "wb") as target:
-            target.write(text.encode())
-            target.flush()
-            os.fsync(target.fileno())
-        part.replace(path)  # the file is complete before an interrupt can follow
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as handle:
+        write_all(handle, f"{json.dumps(whole, indent=2)}\n".encode())

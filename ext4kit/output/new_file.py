@@ -53,6 +53,33 @@ def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
 
 
 @contextmanager
+def whole_file(path: Path) -> Iterator[int]:
+    """A file that is complete or not there, open for writing; it replaces an earlier one.
+
+    Only for files that this program keeps in an output folder: no name is taken from evidence.
+
+    Yields:
+        its descriptor.
+
+    Raises:
+        OSError: it could not be written; an earlier one is still there.
+    """
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)  # of a run that was killed
+    handle = os.open(part, NEW_FILE, 0o666)
+    try:
+        try:
+            yield handle
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        part.replace(path)  # the file is complete before an interrupt can follow
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
 def new_text(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[TextIO]:
     """A new file as a stream of UTF-8 text whose line ends are written unchanged."""
     with (

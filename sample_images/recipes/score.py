@@ -106,6 +106,10 @@ COLUMNS = [
 HEADER = f"{'recipe':<22}" + "".join(f"{column:>12}" for column in COLUMNS)
 
 
+TIMED = frozenset({"case.json", "README.txt", "report.html"})  # written with the time
+OWN = TIMED | frozenset({"manifest.jsonl"})  # beside the recovered files
+
+
 def read_outputs(folder: Path) -> list[Output]:
     """The manifest of an output folder, each written file hashed anew."""
     return [_output(folder, record) for record in read_records(folder)]

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from ext4kit.cli import main
-from sample_images.recipes.score import read_records
+from sample_images.recipes.score import OWN, read_records
 from tests.cli.conftest import ROOT, Run
 from tests.environment import is_root, missing
 from tests.partition_tables import write_table
@@ -234,7 +234,7 @@ def _whole_files_are_told(out: Path, records: list[dict[str, Any]]) -> None:
     """Every file that does not say it is unfinished has its record, hash and all."""
     told = {record["output"]: record["sha256"] for record in records if record["output"]}
     for path in out.rglob("*"):
-        kept = path.name in ("manifest.jsonl", "case.json") or path.suffix == ".incomplete"
+        kept = path.name in OWN or path.suffix == ".incomplete"
         if path.is_file() and not kept:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             assert told[path.relative_to(out).as_posix()] == digest

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sample_images.recipes.score import TIMED
 from tests.cli.conftest import Run
 from tests.partition_tables import write_table
 from tests.schemas.outputs import complaint
@@ -54,7 +55,7 @@ def told(record: dict[str, Any]) -> dict[str, Any]:
 
 def tree(folder: Path) -> dict[str, str]:
     """SHA-256 of each recovered file."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "case.json")
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in TIMED)
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in files

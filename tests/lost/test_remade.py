@@ -105,7 +105,7 @@ def test_below_a_directory_without_a_name_the_rest_of_the_path_is_kept(recovery:
 
 def _ends_alike(one: FileTruth, written: dict[tuple[int, int] | None, str]) -> bool:
     """Whether it lies below `unnamed/inode-N-G`, and there where the directories' names say."""
-    file = written.get((one.inode, one.generation), "")
+    file = written.get((one.inode, one.generation), "").removeprefix("partial/")
     top, number, *rest = file.split("/")
     plain = all(
         part.isascii() and part.replace("-", "").replace(".", "").isalnum() for part in rest

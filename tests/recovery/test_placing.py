@@ -23,12 +23,11 @@ from ext4kit.recovery import find_deleted, recover
 from ext4kit.recovery.placing import PartialFiles, output_path
 from sample_images.recipes.documents import document
 from sample_images.recipes.machine import make_file_system
-from sample_images.recipes.score import read_records
+from sample_images.recipes.score import OWN, read_records
 from sample_images.recipes.truth import load
 from tests.conftest import Cli, Images
 
 BLOCK, FIRST, APART = 4096, 6000, 64  # bytes; the first block of contents; blocks between two
-OWN = ("manifest.jsonl", "case.json")  # what the folder has beside recovered files
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8"
     "cfc0000003010100c9fe92ef0000000049454e44ae426082"

@@ -12,7 +12,7 @@ import pytest
 
 from sample_images import packed_names
 from sample_images.recipes.making import RECIPES
-from sample_images.recipes.score import PRESENT_PLACE, Score, read_outputs, read_records, score
+from sample_images.recipes.score import OWN, PRESENT_PLACE, Score, read_outputs, read_records, score
 from sample_images.recipes.truth import FileTruth, Truth, load
 from tests.conftest import Cli, Images
 from tests.writing_kernel import WritingKernel
@@ -226,7 +226,7 @@ def test_manifest_and_output_folder_agree(recovery: Recovery) -> None:
     files = {
         path.relative_to(recovery.out).as_posix(): path
         for path in recovery.out.rglob("*")
-        if path.is_file() and path.name not in ("manifest.jsonl", "case.json")
+        if path.is_file() and path.name not in OWN
     }
     assert set(files) == {name for name in written if (recovery.out / name).is_file()}
     assert set(files) == set(written)

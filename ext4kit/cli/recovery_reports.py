@@ -1,0 +1,56 @@
+"""README.txt and report.html: an output folder of `recover` that explains itself."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+
+from ext4kit import __version__
+from ext4kit.cli.session import Session
+from ext4kit.errors import OutputError
+from ext4kit.evidence.locator import NOW
+from ext4kit.output import MANIFEST
+from ext4kit.output.case import Case
+from ext4kit.output.new_file import whole_file
+from ext4kit.output.rooted import write_all
+from ext4kit.recovery.placing import PartialFiles
+from ext4kit.report.recovery_page import recovery_page
+from ext4kit.report.recovery_readme import readme_text
+from ext4kit.report.recovery_summary import README, REPORT, RecoverySummary
+from ext4kit.report.safe import printable_text
+
+
+def write_reports(session: Session, case: Case, out: Path, partial: PartialFiles) -> None:
+    """Write both, from the manifest of the folder.
+
+    Raises:
+        OutputError: one could not be written.
+    """
+    summary = RecoverySummary(
+        image=printable_text(session.image.evidence.path.name),
+        address=printable_text(_address(session)),
+        command=printable_text(shlex.join(["ext4kit", *case.command])),
+        made=time.time_ns(),
+        version=__version__,
+        partial=partial,
+        has_explanations=not session.options.lost,
+    )
+    path = out / MANIFEST
+    try:
+        summary.read(path)
+        for name, text in ((README, readme_text(summary)), (REPORT, recovery_page(summary))):
+            path = out / name
+            with whole_file(path) as handle:
+                write_all(handle, "".join(text).encode())
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}; free some space") from error
+
+
+def _address(session: Session) -> str:
+    """What stands for the image in a command: its path, or the locator of one of several."""
+    locator, options = session.locator, session.options
+    is_plain = locator.state == NOW and not (
+        options.volume or options.offset is not None or locator.superblock or locator.journal
+    )
+    return shlex.quote(locator.path if is_plain and not locator.form else str(locator))

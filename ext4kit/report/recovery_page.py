@@ -1,0 +1,32 @@
+"""report.html of an output folder of `recover`: its README as a page, and tables of the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4kit.recovery import Grade
+from ext4kit.report.pages import html_pieces
+from ext4kit.report.recovery_readme import folder_place, sections
+from ext4kit.report.recovery_summary import RecoverySummary
+
+_STYLES = ("page.css", "recovery.css")
+
+
+def recovery_page(summary: RecoverySummary) -> Iterator[str]:
+    """The page, in pieces; it needs no other file, and its links lead to the recovered files."""
+    damaged = summary.grades[Grade.PARTIAL]
+    missing = summary.lost.total() + summary.failed.total()
+    nameless = summary.count(lambda name: name.startswith("carved/"))
+    yield from html_pieces(
+        "recovery.html",
+        _STYLES,
+        summary=summary,
+        sections=list(sections(summary)),
+        tables=sorted(summary.tables(), key=folder_place),
+        tiles=[
+            (summary.whole, "whole", "good"),
+            (damaged, "damaged", "warn" * bool(damaged)),
+            (nameless, "contents without a name", ""),
+            (missing, "not recovered", "bad" * bool(missing)),
+        ],
+    )

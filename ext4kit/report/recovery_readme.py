@@ -1,0 +1,227 @@
+"""README.txt of an output folder of `recover`: what lies where, how good it is, what to do next."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ext4kit.filetypes.categories import Category
+from ext4kit.recovery import Grade
+from ext4kit.recovery.placing import FRAGMENTS, OTHER, PartialFiles
+from ext4kit.report.recovery_summary import NOT_WRITTEN, RecoverySummary
+from ext4kit.report.tables import count_text, human_size
+from ext4kit.report.times import time_text
+
+WIDTH = 78  # columns
+_REASONS = 3  # the most common ones
+_FOLDERS = {  # in the order in which they are told
+    "files": "Files with the path that they had when they were deleted.",
+    "earlier": "Files that another file of the same path had replaced before it was deleted.",
+    "unnamed": "Files whose path is not known. The number in a name is that of the inode.",
+    "partial": "Damaged files: a part of each is missing, old or not certain.",
+    "inferred": "Content that was given the name of a deleted file because of its place on the disk"
+    " or because a list of files has its digest. It can be the wrong name: look at what matters.",
+}
+_KINDS = {each.value: each.value for each in Category} | {
+    Category.CODE.value: "programs and settings as text",
+    Category.EXECUTABLES.value: "programs",
+    OTHER: "of any other kind",
+    FRAGMENTS: "probably pieces of files, not whole ones",
+}
+_FOLDERS |= {f"carved/{kind}": f"Content without a name: {what}." for kind, what in _KINDS.items()}
+_WHOLE = {
+    Grade.INTACT: "The last saved content; the evidence excludes a later change.",
+    Grade.CONSISTENT: "All records agree; a later change without a record is not excluded.",
+}
+_WHERE_DAMAGED = {
+    PartialFiles.APART: "Damaged files are in the folder partial.",
+    PartialFiles.MARKED: "Damaged files lie among the others and have .partial in their names.",
+    PartialFiles.AMONG: "Damaged files lie among the others: report.html and manifest.jsonl have"
+    " the grade of each.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the text.
+
+    Attributes:
+        rows: (term, meaning).
+        commands: (what it does, command).
+    """
+
+    title: str
+    paragraphs: tuple[str, ...]
+    rows: tuple[tuple[str, str], ...] = ()
+    commands: tuple[tuple[str, str], ...] = ()
+
+
+def sections(summary: RecoverySummary) -> Iterator[Section]:
+    """All parts, in order; the page has the same ones."""
+    yield Section(
+        "What this folder is",
+        (
+            f"ext4kit {summary.version} found deleted files in the image {summary.image} and wrote"
+            f" them here on {time_text(summary.made)}. The image was only read.",
+            f"The command was: {summary.command}",
+        ),
+    )
+    yield _folders(summary)
+    yield _whole(summary)
+    yield _damaged(summary)
+    yield _nameless(summary)
+    yield _lost(summary)
+    yield _next(summary)
+
+
+def _folders(summary: RecoverySummary) -> Section:
+    found = [
+        (f"{name}/ - {count_text(each.files, 'file')}, {human_size(each.bytes)}", _FOLDERS[name])
+        for name, each in sorted(summary.folders.items(), key=folder_place)
+        if name != NOT_WRITTEN
+    ]
+    rest = (
+        ("report.html", "This text with tables of all files, for a web browser."),
+        ("manifest.jsonl", "A record of each file for programs and examiners, a line each."),
+        ("case.json", "Which command ran when, on which evidence, with which result."),
+    )
+    made = [(summary.links, "link"), (summary.directories, "folder")]
+    words = [count_text(count, what) for count, what in made if count]
+    restored = (f"Restored beside files: {_joined(words)}.",) if words else ()
+    nothing = () if found else ("No file was written.",)
+    return Section("What lies where", nothing + restored, (*found, *rest))
+
+
+def folder_place(folder: tuple[str, object]) -> int:
+    """Where a folder is told, by its name; files that were not written come last."""
+    return list(_FOLDERS).index(folder[0]) if folder[0] in _FOLDERS else len(_FOLDERS)
+
+
+def _whole(summary: RecoverySummary) -> Section:
+    found = [each for each in Grade if each.is_whole and summary.grades[each]]
+    text = "No file is known to be whole."
+    if found:
+        grades = _joined([f"{summary.grades[each]:,} {each}" for each in found])
+        text = f"{_are(summary.whole, 'file')} whole: {grades}."
+    if summary.versions:
+        text += f" {_are(summary.versions, 'record')} of an earlier version of a file."
+    return Section("Whole files", (text,), tuple((each, _WHOLE[each]) for each in found))
+
+
+def _damaged(summary: RecoverySummary) -> Section:
+    many = summary.grades[Grade.PARTIAL]
+    if not many:
+        return Section("Damaged files", ("No file is graded partial.",))
+    where = _WHERE_DAMAGED[summary.partial]
+    text = f"{_are(many, 'file')} damaged (graded partial). {where} Look at each before you use it."
+    return Section("Damaged files", (text,), _most_common(summary.damaged))
+
+
+def _nameless(summary: RecoverySummary) -> Section:
+    carved = summary.count(lambda name: name.startswith("carved/"))
+    pieces = summary.count(lambda name: name == f"carved/{FRAGMENTS}")
+    unnamed = summary.count(lambda name: name == "unnamed")
+    inferred = summary.count(lambda name: name == "inferred")
+    texts = []
+    if carved:
+        texts.append(
+            f"{_have(carved, 'content')} no name and no path: only the bytes were found. A name in"
+            " the folder carved has the block where the content begins. Where it begins and where"
+            " it ends are estimates."
+            + (f" {_are(pieces, 'content')} probably a piece of a file." if pieces else "")
+        )
+    if unnamed:
+        texts.append(f"{_have(unnamed, 'file')} no known path, but size, owner and times.")
+    if inferred:
+        texts.append(f"{_have(inferred, 'file')} a name that is likely and not certain.")
+    return Section("Files without a name", tuple(texts) or ("There are none.",))
+
+
+def _lost(summary: RecoverySummary) -> Section:
+    many, failed = summary.lost.total(), summary.failed.total()
+    texts = []
+    if many:
+        text = f"Of {count_text(many, 'deleted file')} no content was found that can be told to be"
+        texts.append(text + f" {'its own' if many == 1 else 'theirs'} (graded overwritten).")
+    if many and summary.count(lambda name: name.startswith("carved/")):
+        texts.append("Contents without a name, in the folder carved, may be some of them.")
+    if failed:
+        texts.append(f"{count_text(failed, 'file')} could not be written; a new run may do it.")
+    if summary.others:
+        texts.append(
+            f"Directories, links and devices that have a record in manifest.jsonl alone:"
+            f" {summary.others:,}. With --restore folders,links directories and links are made."
+        )
+    return Section(
+        "What could not be recovered",
+        tuple(texts) or ("Everything that was found was written.",),
+        _most_common(summary.failed + summary.lost),
+    )
+
+
+def _next(summary: RecoverySummary) -> Section:
+    again = "ext4kit recover IMAGE -o NEW"
+    explain = "ext4kit explain IMAGE --manifest OUT/manifest.jsonl --record N"
+    commands = [
+        ("Earlier contents of files as well", f"{again} --versions"),
+        ("Only files of one kind, found by their content", f"{again} --kind pictures"),
+    ]
+    if summary.has_explanations:
+        what = "What a file rests on, byte by byte; N is its number in report.html"
+        commands.insert(0, (what, explain))
+    return Section(
+        "What to do next",
+        (
+            "Copy what you need to another disk, and keep this folder as it is. Do not write to the"
+            " disk from which files are missing as long as you still look for some.",
+            f"In these commands IMAGE is {summary.address}, OUT is this folder, and NEW a folder"
+            " that does not exist yet.",
+        ),
+        commands=tuple(commands),
+    )
+
+
+def _most_common(why: Counter[str]) -> tuple[tuple[str, str], ...]:
+    """The most common reasons and what is left of them."""
+    rows = [(count_text(count, "file"), text) for text, count in why.most_common(_REASONS)]
+    if rest := why.total() - sum(count for _, count in why.most_common(_REASONS)):
+        rows.append((count_text(rest, "file"), "Other reasons; report.html has them."))
+    return tuple(rows)
+
+
+def _are(count: int, what: str) -> str:
+    """`1 file is`, `2 files are`."""
+    return f"{count_text(count, what)} {'is' if count == 1 else 'are'}"
+
+
+def _have(count: int, what: str) -> str:
+    """`1 file has`, `2 files have`."""
+    return f"{count_text(count, what)} {'has' if count == 1 else 'have'}"
+
+
+def _joined(parts: list[str]) -> str:
+    return " and ".join(parts)
+
+
+def readme_text(summary: RecoverySummary) -> str:
+    """The text, wrapped."""
+    title = f"Deleted files of {summary.image}"
+    lines = [*_wrapped(title), "=" * min(len(title), WIDTH)]
+    for section in sections(summary):
+        lines += ["", section.title, "-" * len(section.title)]
+        for text in section.paragraphs:
+            lines += ["", *_wrapped(text)]
+        lines += [""] * bool(section.rows)
+        for term, meaning in section.rows:
+            lines += [*_wrapped(term, "  "), *_wrapped(meaning, "      ")]
+        for what, command in section.commands:
+            lines += ["", *_wrapped(f"{what}:", "  "), f"    {command}"]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )

@@ -1,0 +1,209 @@
+"""What a manifest of `recover` tells: counts by folder and reason, and rows for tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, cast
+from urllib.parse import quote
+
+from ext4kit import reasons
+from ext4kit.recovery import Grade
+from ext4kit.recovery.manifest import RecoveredFile
+from ext4kit.recovery.placing import PartialFiles
+
+README, REPORT = "README.txt", "report.html"  # beside the manifest
+MOST_ROWS = 10_000
+NOT_WRITTEN = ""  # in place of a folder: files of which only a record was written
+_PLAIN = {  # in the words of someone who has lost files; of other reasons the sentence itself
+    reasons.NO_BLOCK_MAP.code: "Nothing on the disk tells any more where their content was.",
+    reasons.READ_ERROR.code: "A part of them could not be read from the image.",
+    reasons.UNREADABLE_MEDIA.code: "A part of them is missing from the image or unreadable.",
+    reasons.WRITE_FAILED.code: "The output folder did not take them.",
+    reasons.OUTPUT_LIMIT.code: "The limit of the output was reached.",
+    reasons.WRITE_INTERRUPTED.code: "The work ended before they were written.",
+    reasons.CONTENT_UNREADABLE.code: "Their content could not be read.",
+}
+_REUSED = "Other files were written over all of it.", "Other files were written over a part of it."
+_NO_REASON = "The manifest gives no reason."
+_SENTENCES = {one.code: re.sub(r"\{\w+\}", "N", one.text) for one in reasons.CATALOGUE}
+_FAILURES = {
+    each.code
+    for each in (
+        reasons.WRITE_FAILED,
+        reasons.OUTPUT_LIMIT,
+        reasons.WRITE_INTERRUPTED,
+        reasons.CONTENT_UNREADABLE,
+    )
+}
+
+
+class Row(NamedTuple):
+    """A file in a table.
+
+    Attributes:
+        number: of its record in the manifest, from 1 on.
+        output: path below the output folder; None if it was not written.
+        path: path of the evidence; None if it is unknown.
+        size: bytes, None if unknown.
+        modified, deleted: ns since 1970, None if unknown.
+        is_bound: whether `deleted` is an upper bound.
+    """
+
+    number: int
+    output: str | None
+    path: str | None
+    size: int | None
+    modified: int | None
+    deleted: int | None
+    is_bound: bool
+    grade: str
+    reasons: tuple[str, ...]
+
+    @property
+    def link(self) -> str:
+        """The output as a relative URL, whatever its name holds."""
+        return quote(os.fsencode(self.output or ""))
+
+
+@dataclass(slots=True)
+class FolderSummary:
+    """The files of one folder of the output.
+
+    Attributes:
+        rows: the first of them.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, record: RecoveredFile, number: int) -> None:
+        """Count a file."""
+        self.files += 1
+        self.bytes += record["size"] or 0
+        if len(self.rows) < MOST_ROWS:
+            self.rows.append(_row(record, number))
+
+
+@dataclass(slots=True)
+class RecoverySummary:
+    """Counts and rows of an output folder.
+
+    Attributes:
+        image: file name of the image; address: what `IMAGE` stands for in commands.
+        command: the command that wrote the folder.
+        made: ns since 1970; version: of the program.
+        partial: where damaged files were written.
+        has_explanations: whether `explain` explains the records.
+        folders: by name, `carved/KIND` for contents without an inode.
+        grades: files by grade, written or not.
+        damaged, lost, failed: files that are graded partial, of which nothing was recovered, and
+            that could not be written, by reason.
+        links, directories: made or completed.
+        others: directories, links and devices that have a record alone.
+        versions: earlier versions among all files.
+    """
+
+    image: str
+    address: str
+    command: str
+    made: int
+    version: str
+    partial: PartialFiles = PartialFiles.APART
+    has_explanations: bool = True
+    folders: dict[str, FolderSummary] = field(default_factory=dict)
+    grades: Counter[str] = field(default_factory=Counter)
+    damaged: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    links: int = 0
+    directories: int = 0
+    others: int = 0
+    versions: int = 0
+
+    def read(self, manifest: Path) -> None:
+        """Count the records of a manifest.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        with manifest.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                self._add(cast("RecoveredFile", json.loads(line)), number)
+
+    def _add(self, record: RecoveredFile, number: int) -> None:
+        written = record["output"] is not None
+        if record["type"] != "file":
+            self.links += written * (record["type"] == "symlink")
+            self.directories += written * (record["type"] == "directory")
+            self.others += not written
+            return
+        self.versions += record["superseded"]
+        self.links += len(record["hard_links"])
+        self.grades[record["grade"]] += written
+        folder = _folder_of(record["output"])
+        self.folders.setdefault(folder, FolderSummary()).add(record, number)
+        if not written:
+            is_failed = _FAILURES & {reason["code"] for reason in record["reasons"]}
+            (self.failed if is_failed else self.lost)[_why(record)] += 1
+        elif record["grade"] == Grade.PARTIAL:
+            self.damaged[_why(record)] += 1
+
+    @property
+    def whole(self) -> int:
+        """Files that are written and whole."""
+        return self.grades[Grade.INTACT] + self.grades[Grade.CONSISTENT]
+
+    def count(self, is_meant: Callable[[str], bool]) -> int:
+        """Files in the folders whose names are meant."""
+        return sum(each.files for name, each in self.folders.items() if is_meant(name))
+
+    def tables(self) -> Iterator[tuple[str, FolderSummary]]:
+        """The folders, each with as many rows as all of them together may have.
+
+        Small ones have all rows; large ones share what is left.
+        """
+        left, few = MOST_ROWS, dict[str, int]()
+        waiting = sorted(self.folders.items(), key=lambda each: each[1].files)
+        for at, (name, each) in enumerate(waiting):
+            few[name] = min(each.files, left // (len(waiting) - at))
+            left -= few[name]
+        for name, each in self.folders.items():
+            yield name, FolderSummary(each.files, each.bytes, each.rows[: few[name]])
+
+
+def _row(record: RecoveredFile, number: int) -> Row:
+    return Row(
+        number,
+        record["output"],
+        record["path"],
+        record["size"],
+        record["mtime"],
+        record["deleted_at"],
+        record["deleted_at_ground"] not in (None, "freed"),
+        record["grade"],
+        tuple(reason["text"] for reason in record["reasons"]),
+    )
+
+
+def _folder_of(output: str | None) -> str:
+    """The folder of a file: the topmost one, of contents without an inode the one below it."""
+    parts = (output or NOT_WRITTEN).split("/")
+    return "/".join(parts[: 2 if parts[0] == "carved" else 1])
+
+
+def _why(record: RecoveredFile) -> str:
+    """The main reason of a record, in a sentence about several files."""
+    codes = [reason["code"] for reason in record["reasons"]]
+    if failed := [code for code in codes if code in _FAILURES]:
+        return _PLAIN[failed[0]]
+    if record["blocks_reused"]:
+        return _REUSED[record["blocks_reused"] < record["blocks"]]
+    code = codes[0] if codes else ""
+    return _PLAIN.get(code) or _SENTENCES.get(code, _NO_REASON)
