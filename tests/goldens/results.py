@@ -26,7 +26,7 @@ OF_THE_RUN = {  # by kind of record: what depends on the run, or on where the im
 }
 LEFT_OUT = "case"  # a record of the run alone: who, where, when, with which libraries
 KEY = (
-    "code", "kind", "inode", "generation", "first_block", "transaction", "block", "group",
+    "code", "kind", "folder", "inode", "generation", "first_block", "transaction", "block", "group",
     "log_block", "directory", "where", "index",
 )  # fmt: skip
 
