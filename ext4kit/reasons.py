@@ -268,6 +268,11 @@ LINK_TARGET_UNREADABLE = Reason(
 )
 WRITE_INTERRUPTED = Reason("write-interrupted", "Writing did not finish: {why}.")
 OUTPUT_LIMIT = Reason("output-limit", "Not written: the output limit of {limit} bytes was reached.")
+NAME_REFUSED = Reason(
+    "name-refused",
+    "A name in its path was refused by the output file system ({why}); the file is stored as"
+    " {path}.",
+)
 WRITE_FAILED = Reason("write-failed", "Not written: {path}: {why}.")
 
 # -- a lost file system -----------------------------------------------------------------------

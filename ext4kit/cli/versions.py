@@ -113,5 +113,6 @@ def _write(session: Session, found: list[FileVersion], out: Path) -> None:
                     session.fs.problems.add(shown(path), error.reason.text)
                 session.is_incomplete |= bool(written and written.lost)
             manifest.append(version_record(version, written))
+    output.report(session.fs.problems)
     if not session.options.quiet:
         click.echo(f"note: {len(found):,} versions and {MANIFEST} are in {out}", err=True)

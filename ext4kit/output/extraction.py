@@ -274,7 +274,7 @@ class _Extraction(TreeWriter[ExtractItem]):
         """Give a folder what its inode had."""
         path = self.output.make_folder(parts)
         outcome = self.output.restore_folder(parts, _attributes(self._fs, item.inode))
-        return Written(path, 0, None, (), outcome)
+        return Written(path, 0, None, (), outcome, refusal=self.output.refusal_of(path))
 
 
 def _attributes(fs: FileSystem, inode: Inode) -> Attributes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 
 NAME_LIMIT = 255  # bytes in one path component on every file system in common use
@@ -26,24 +27,52 @@ WINDOWS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 HERE = WINDOWS if os.name == "nt" else POSIX
+_ASCII = re.compile(rb"(?: %s ) | [\x80-\xff]" % WINDOWS.pattern, WINDOWS.flags)
+_SHORT = 100  # bytes of a name that is cut; the limit of some file systems is 143
+_EXTENSION = re.compile(rb"(?<=[^.])[.][A-Za-z0-9]{1,10}\Z")
 
 
-def usable_name(name: bytes) -> str:
-    """A name as one path component; percent-encoded where it cannot be used unchanged."""
-    if _PLAIN.fullmatch(name) and not HERE.search(name):
+def usable_name(name: bytes, refused: re.Pattern[bytes] | None = None) -> str:
+    """A name as one path component; percent-encoded where it cannot be used unchanged.
+
+    Args:
+        name: as it is in the evidence.
+        refused: bytes that are percent-encoded; those that this system refuses without it.
+    """
+    refused = refused or HERE
+    if _PLAIN.fullmatch(name) and not refused.search(name):
         return name.decode("ascii")
-    plain = name not in (b"", b".", b"..") and not HERE.search(name)
+    plain = name not in (b"", b".", b"..") and not refused.search(name)
     try:
         text = name.decode("utf-8")
         os.fsencode(text)
     except UnicodeError:  # not UTF-8, or not in the character set of the locale
         plain, text = False, ""
     if not plain:
-        text = _percent_encoded(name)
+        text = _percent_encoded(name, refused)
     if len(text.encode()) <= NAME_LIMIT:
         return text
-    digest = hashlib.sha256(name).hexdigest()[:12]
-    return cut(text, NAME_LIMIT - 13) + "~" + digest
+    return _shortened(text, name, NAME_LIMIT)
+
+
+def other_names(name: bytes) -> Iterator[str]:
+    """Names for what a file system refuses by its usable one, the nearest first."""
+    yield usable_name(name, WINDOWS)
+    text = usable_name(name, _ASCII)
+    yield text
+    yield _shortened(text, name, _SHORT)
+
+
+def _shortened(text: str, name: bytes, limit: int) -> str:
+    """A text for a name within a limit: its start, a digest of the name, its extension."""
+    end = f"~{hashlib.sha256(name).hexdigest()[:12]}{extension_of(name)}"
+    return cut(text, limit - len(end)) + end
+
+
+def extension_of(name: bytes) -> str:
+    """The extension of a name with its dot, "" where there is none of letters and digits."""
+    found = _EXTENSION.search(name)
+    return found[0].decode("ascii") if found else ""
 
 
 def marked_name(name: bytes, mark: str) -> bytes:
@@ -60,11 +89,11 @@ def cut(text: str, room: int) -> str:
     return text.encode()[:room].decode("utf-8", "ignore")
 
 
-def _percent_encoded(name: bytes) -> str:
+def _percent_encoded(name: bytes, refused: re.Pattern[bytes]) -> str:
     if name in (b"", b".", b".."):
         return "%2E" * len(name) or "%00"
     escaped = name.replace(b"%", b"%25")
-    escaped = HERE.sub(lambda found: b"%%%02X" % found[0][0], escaped)
+    escaped = refused.sub(lambda found: b"%%%02X" % found[0][0], escaped)
     return "".join(map(_escaped, escaped.decode("utf-8", "surrogateescape")))
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +18,7 @@ from ext4kit.errors import OutputError, RequestError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
 from ext4kit.output.interrupts import interrupts_heeded
-from ext4kit.output.names import NAME_LIMIT, cut, usable_name
+from ext4kit.output.names import NAME_LIMIT, cut, other_names, usable_name
 from ext4kit.output.restoring import (
     DEFAULT_PARTS,
     Attributes,
@@ -26,13 +29,14 @@ from ext4kit.output.restoring import (
     WrittenEntry,
     restore,
 )
-from ext4kit.problems import Problems
-from ext4kit.reasons import OUTPUT_LIMIT, WRITE_FAILED, Reason
+from ext4kit.problems import Problems, Severity
+from ext4kit.reasons import NAME_REFUSED, OUTPUT_LIMIT, WRITE_FAILED, Reason
 
 HASHED_HOLES_LIMIT = 16 << 30
 OUTPUTS_A_BLOCK = 16  # live files use each block once, deleted files a few times
 SPARE_OUTPUT = 1 << 30
 LONG = 1 << 16  # bytes that may take long to copy
+_REFUSALS = {errno.EINVAL, errno.ENAMETOOLONG, errno.EILSEQ}  # of a name, if not of all
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 _ZEROS = bytes(CHUNK_BYTES)
 _PRIVATE = 0o600  # until the file has its mode
@@ -53,6 +57,7 @@ class Written:
         outcome: what it has beside its bytes.
         hard_link: the output that it is a hard link to; None for a file of its own.
         further: paths of hard links to it.
+        refusal: why the file system refused its name or that of a folder; "" where it did not.
     """
 
     path: str
@@ -62,6 +67,14 @@ class Written:
     outcome: Outcome = field(default_factory=Outcome)
     hard_link: str | None = None
     further: tuple[str, ...] = ()
+    refusal: str = ""
+
+    @property
+    def reasons(self) -> list[Reason]:
+        """What its record says of its name."""
+        if not self.refusal:
+            return []
+        return [NAME_REFUSED.filled(why=self.refusal, path=self.path)]
 
 
 def output_limit(blocks: BlockReader) -> int:
@@ -82,15 +95,18 @@ class OutputDirectory:
         evidence: files of the evidence, which the folder must not be part of.
         limit: maximum bytes of all files together, against maps that name blocks without end.
         parts: what files get beside their bytes.
+        refusals: number of names that the file system refused, by its reason.
     """
 
     root: Path
     evidence: tuple[Path, ...] = ()
     limit: int = 1 << 62
     parts: RestoredParts = DEFAULT_PARTS
+    refusals: Counter[str] = field(default_factory=Counter)
     _left: int = 0
     _hashed: int = 0
     _folders: dict[tuple[bytes, ...], str] = field(default_factory=dict)
+    _refused: dict[str, str] = field(default_factory=dict)  # folder -> why its name was refused
     _shortfall: Shortfall = field(default_factory=Shortfall)
 
     def __post_init__(self) -> None:
@@ -136,7 +152,7 @@ class OutputDirectory:
         if self._left <= 0:
             raise self._limit_reached()
         mode = _PRIVATE if inode is not None and RestoredPart.MODE in self.parts else 0o666
-        path, handle = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, mode))
+        path, handle, refusal = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, mode))
         try:
             try:
                 with interrupts_heeded() if size >= LONG else nullcontext():
@@ -144,7 +160,7 @@ class OutputDirectory:
                 outcome = self._restore(WrittenEntry(self._at(path), handle), inode)
             finally:
                 os.close(handle)
-            return Written(path, size, digest, lost, outcome)
+            return Written(path, size, digest, lost, outcome, refusal=refusal)
         except BaseException as error:
             mark_incomplete(Path(self._at(path)))
             if isinstance(error, OSError):
@@ -159,7 +175,8 @@ class OutputDirectory:
         """
         before = Path(self._at(written.path))
         try:
-            path, handle = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, _PRIVATE))
+            opened = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, _PRIVATE))
+            path, handle, refusal = opened
             os.close(handle)
             before.replace(self._at(path))  # in the place of the new, empty file
         except OutputError:
@@ -169,7 +186,7 @@ class OutputDirectory:
             Path(self._at(path)).unlink()
             mark_incomplete(before)
             raise _failure(path, error) from error
-        return replace(written, path=path)
+        return replace(written, path=path, refusal=refusal or written.refusal)
 
     def make_folder(self, parts: Sequence[bytes]) -> str:
         """Create a folder and its parents where they do not exist; its path below the root.
@@ -181,6 +198,10 @@ class OutputDirectory:
             return self._folder_of(parts).rstrip("/")
         except OSError as error:
             raise _failure(_shown(parts), error) from error
+
+    def refusal_of(self, folder: str) -> str:
+        """Why a folder that `make_folder` made has another name, "" where it has its own."""
+        return self._refused.get(f"{folder}/", "")
 
     def has_folder(self, parts: Sequence[bytes]) -> bool:
         """Whether the folder for these components was created."""
@@ -212,14 +233,14 @@ class OutputDirectory:
         Raises:
             OutputError: as for `write`.
         """
-        path, _ = self._make(
+        path, _, refusal = self._make(
             parts,
             mark,
             lambda at: os.symlink(os.fsdecode(target), at),  # noqa: PTH211 -- as it is
         )
         outcome = self._restore(WrittenEntry(self._at(path), None, is_link=True), inode)
         outcome.restored.append(RestoredPart.LINKS)
-        return Written(path, len(target), None, (), outcome)
+        return Written(path, len(target), None, (), outcome, refusal=refusal)
 
     def make_hard_link(self, parts: Sequence[bytes], first: Written, mark: str) -> Written:
         """Create a further name of a written file or link.
@@ -228,14 +249,22 @@ class OutputDirectory:
             OutputError: as for `write`.
         """
         source = self._at(first.path)
-        path, _ = self._make(parts, mark, lambda at: os.link(source, at, follow_symlinks=_FOLLOWS))
+        path, _, refusal = self._make(
+            parts, mark, lambda at: os.link(source, at, follow_symlinks=_FOLLOWS)
+        )
         outcome = Outcome([*first.outcome.restored], [*first.outcome.missed])
         if RestoredPart.LINKS not in outcome.restored:
             outcome.restored.append(RestoredPart.LINKS)
-        return Written(path, first.size, first.sha256, first.lost, outcome, first.path)
+        return Written(
+            path, first.size, first.sha256, first.lost, outcome, first.path, refusal=refusal
+        )
 
     def report(self, problems: Problems) -> None:
-        """Report what was not restored, one line about each kind."""
+        """Report names that were refused and what was not restored, one line about each kind."""
+        for why, count in self.refusals.items():
+            text = f"{count:,} {'was' if count == 1 else 'were'} refused by the output file system"
+            text += f" ({why}); the manifest says how each is stored"
+            problems.add("names", text, Severity.WARNING)
         self._shortfall.report(problems)
 
     def _restore(self, target: WrittenEntry, inode: Attributes | None) -> Outcome:
@@ -248,7 +277,7 @@ class OutputDirectory:
 
     def _make(
         self, parts: Sequence[bytes], mark: str, make: Callable[[str], Made]
-    ) -> tuple[str, Made]:
+    ) -> tuple[str, Made, str]:
         """Make a file with the first of its names that is free.
 
         Args:
@@ -257,7 +286,7 @@ class OutputDirectory:
             make: called with its path; it raises FileExistsError if that is in use.
 
         Returns:
-            (its path below the root, what `make` returned).
+            (its path below the root, what `make` returned, why its name was refused).
 
         Raises:
             OutputError: as for `write`.
@@ -265,15 +294,37 @@ class OutputDirectory:
         try:
             below = self._folder_of(parts[:-1])
             folder = self._at(below)
-            name, made = _with_free_name(
-                usable_name(parts[-1]), mark, lambda name: make(folder + name)
+            (name, made), refusal = self._accepted(
+                parts[-1],
+                lambda name: _with_free_name(name, mark, lambda name: make(folder + name)),
             )
         except OSError as error:
             raise _failure(_shown(parts), error) from error
         except (ValueError, AttributeError, NotImplementedError) as error:  # not on this system
             why = WRITE_FAILED.filled(path=_shown(parts), why=error)
-            raise UnwritableError(why) from error
-        return below + name, made
+            raise UnwritableError(why, str(error)) from error
+        return below + name, made, refusal or self._refused.get(below, "")
+
+    def _accepted(self, part: bytes, make: Callable[[str], Made]) -> tuple[Made, str]:
+        """(what `make` returned for the first name that the file system takes, why not the first).
+
+        Raises:
+            OSError: it takes none, or the error has another cause.
+        """
+        refused: OSError | None = None
+        for name in chain((usable_name(part),), other_names(part)):
+            try:
+                made = make(name)
+            except OSError as error:
+                if error.errno not in _REFUSALS:
+                    raise
+                refused = refused or error
+                continue
+            why = str(refused.strerror) if refused else ""
+            self.refusals.update([why] if why else [])
+            return made, why
+        assert refused is not None
+        raise refused
 
     def _limit_reached(self) -> UnwritableError:
         return UnwritableError(OUTPUT_LIMIT.filled(limit=f"{self.limit:,}"))
@@ -315,8 +366,11 @@ class OutputDirectory:
         found = self._folders.get(names, "")
         for depth in range(1, len(names) + 1) if not found else ():
             if names[:depth] not in self._folders:
-                name = _create_directory(self.root / found, usable_name(parts[depth - 1]))
+                above = self.root / found
+                name, why = self._accepted(parts[depth - 1], partial(_create_directory, above))
                 self._folders[names[:depth]] = f"{found}{name}/"
+                if why := why or self._refused.get(found, ""):
+                    self._refused[f"{found}{name}/"] = why
             found = self._folders[names[:depth]]
         return found
 
@@ -370,17 +424,19 @@ class UnwritableError(OutputError):
 
     Attributes:
         reason: the reason, as in the record of the file.
+        why: what the system says; "" if it was not asked.
     """
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: Reason, why: str = "") -> None:
         super().__init__(reason.text)
-        self.reason = reason
+        self.reason, self.why = reason, why
 
 
 def _failure(path: str, error: OSError) -> OutputError:
     if error.errno in _FATAL:
         return OutputError(f"{path}: {error.strerror}")
-    return UnwritableError(WRITE_FAILED.filled(path=path, why=error.strerror))
+    why = str(error.strerror)
+    return UnwritableError(WRITE_FAILED.filled(path=path, why=why), why)
 
 
 def _add_lost(lost: list[tuple[int, int, str]], chunk: Chunk) -> None:

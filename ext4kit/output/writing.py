@@ -92,11 +92,12 @@ class TreeWriter(ABC, Generic[Item]):
             except CorruptError as error:
                 found.append(reasons.CONTENT_UNREADABLE.filled(why=error))
             found += self.doubts(item, written)
-            self.manifest.append(self.record(item, written, found))
+            told = [*found, *(written.reasons if written else ())]
+            self.manifest.append(self.record(item, written, told))
         except (OutputError, KeyboardInterrupt) as error:
             self.manifest.release()
             if self.manifest.count == count_before:
-                told = found if written else [interruption(error)]
+                told = [*found, *written.reasons] if written else [interruption(error)]
                 self.manifest.append(self.record(item, written, told))
             raise
         self.count(item, written, found)

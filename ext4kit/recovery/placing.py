@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from ext4kit.filetypes.categories import category_of
-from ext4kit.output.names import marked_name
+from ext4kit.output.names import extension_of, marked_name
 from ext4kit.recovery.model import DeletedFile, Grade
 
 OutputPath = tuple[bytes, ...]  # components below the output folder
@@ -32,13 +32,13 @@ def output_path(file: DeletedFile) -> OutputPath:
     return nameless_path(file)
 
 
-def nameless_path(file: DeletedFile) -> OutputPath:
-    """Output path of a file without a name, or whose name cannot be used."""
-    extension = file.file_type.extension if file.file_type else ""
-    name = (disambiguator(file) + extension).encode()
+def nameless_path(file: DeletedFile, name: bytes = b"") -> OutputPath:
+    """Output path of a file without a name, or with one that cannot be used."""
+    extension = extension_of(name) or (file.file_type.extension if file.file_type else "")
+    own = (disambiguator(file) + extension).encode()
     if file.inode is not None:
-        return b"unnamed", name
-    return b"carved", _carved_folder(file).encode(), name
+        return b"unnamed", own
+    return b"carved", _carved_folder(file).encode(), own
 
 
 def partial_path(path: OutputPath, place: PartialFiles) -> OutputPath:

@@ -163,11 +163,13 @@ class _Recovery(TreeWriter[DeletedFile]):
         """Write a file and its further names."""
         try:
             written = self._write_at(file, path)
-        except UnwritableError:
-            nameless = nameless_path(file)
-            if path == nameless:
+        except UnwritableError as error:
+            nameless = nameless_path(file, path[-1])
+            if path == nameless or not error.why:
                 raise
             path, written = nameless, self._write_at(file, nameless)
+            self.output.refusals[error.why] += 1
+            written = replace(written, refusal=error.why)
         return self._with_further_names(file, path[0], written)
 
     def _write_at(self, file: DeletedFile, path: Parts) -> Written:
@@ -223,7 +225,7 @@ class _Recovery(TreeWriter[DeletedFile]):
         outcome = self.output.restore_folder(path, attributes)
         if is_wanted:
             outcome.restored.append(RestoredPart.FOLDERS)
-        return Written(made, 0, None, (), outcome)
+        return Written(made, 0, None, (), outcome, refusal=self.output.refusal_of(made))
 
 
 def is_written(file: DeletedFile) -> bool:
