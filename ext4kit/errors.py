@@ -37,9 +37,9 @@ class NotFoundError(RequestError):
         path: as it was asked for.
     """
 
-    def __init__(self, path: bytes, where: str = "the image") -> None:
+    def __init__(self, path: bytes, text: str = "no such file or directory in the image") -> None:
         self.path = path
-        super().__init__(f"{path_text(path)}: no such file or directory in {where}")
+        super().__init__(f"{path_text(path)}: {text}")
 
 
 class AccessError(Ext4kitError):

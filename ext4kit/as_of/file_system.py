@@ -120,7 +120,8 @@ def _superblock_as_of(moment: PointInTime, blocks: AsOfMetadataBlocks) -> Superb
     place = np.array([block])
     if now.group_number == 0 and blocks.copies_of(place)[0] >= 0:
         then = Superblock.parse(blocks.read(block)[offset : offset + SUPERBLOCK.size])
-        if then.magic == MAGIC and then.uuid == now.uuid and not judge(then):
+        is_own = then.magic == MAGIC and then.uuid == now.uuid and not judge(then)
+        if is_own and then.block_size == now.block_size:
             return then
     return replace(now, last_orphan=0) if moment.changed_later(place)[0] else now
 

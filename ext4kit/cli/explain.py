@@ -109,7 +109,7 @@ def _records(session: Session, target: bytes, search: Search) -> list[RecoveredF
         if (number.isdigit() and file.number == int(number)) or file.path == path
     ]
     if not found:
-        raise NotFoundError(target, "the evidence of deleted files")
+        raise NotFoundError(target, "no deleted file has this path or inode number")
     return [{**manifest_record(file, None), "sha256": _hash_of(file)} for file in found]
 
 

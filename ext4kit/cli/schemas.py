@@ -91,7 +91,7 @@ _DESCRIPTIONS = {  # of kinds with several types or with a different description
 _OF_A_SECTION = frozenset(  # printed by commands that take several images
     ("activity", "crash victim", "deleted", "deletions", "disk map", "event", "evidence",
      "evidence check", "export", "file system", "finding", "health", "log", "problem", "recovery",
-     "removed name", "report", "sighting", "sign", "summary", "volume", "writer")
+     "burst", "removed name", "report", "sighting", "sign", "summary", "volume", "writer")
 )  # fmt: skip
 _SECTION = {
     "image": {"type": "string", "description": "With several images or volumes: the image."},

@@ -79,7 +79,7 @@ def versions_of(
 ) -> list[FileVersion]:
     """The versions of the file at a path, with progress on a terminal."""
     with progress(session.options.quiet, "searching") as tell:
-        return find_versions(session.fs, path, sources, tell)
+        return find_versions(session.workspace, path, sources, tell)
 
 
 def numbered(found: list[FileVersion], number: int) -> FileVersion:

@@ -263,7 +263,7 @@ class View:
         for part in raw.split(b"/"):
             below = node if part in (b"", b".") else node.child(part)
             if below is None:
-                raise NotFoundError(raw, "this view")
+                raise NotFoundError(raw, "no such file or directory in this view")
             node = below
         return node
 

@@ -83,7 +83,7 @@ class FileVersion:
 
 
 def find_versions(
-    fs: FileSystem,
+    given: FileSystem | SharedLog,
     path: bytes,
     sources: Set[SearchSource] = ALL_SOURCES,
     progress: Progress | None = None,
@@ -91,7 +91,7 @@ def find_versions(
     """All versions of the regular file at a path, oldest first.
 
     Args:
-        fs: the file system, opened with its journal replayed.
+        given: the file system, opened with its journal replayed, or what shares its log.
         path: full path.
         sources: where to search, as for `find_deleted`.
         progress: as for `find_deleted`.
@@ -100,8 +100,8 @@ def find_versions(
         RequestError: no file with that path was found, or it is no regular file.
     """
     path = b"/" + path.strip(b"/")
-    live = _live_inode(fs, path)
-    shared = SharedLog(fs)
+    shared = SharedLog.of(given)
+    live = _live_inode(shared.fs, path)
     numbers = find_numbers_of(
         DirectoryBlockHistory(History(shared, directories_only=True)), path.rpartition(b"/")[2]
     )
@@ -183,7 +183,10 @@ class _Versions:
         if self._live is not None and not any(one.is_live for one in versions):
             versions.append(self._as_it_is(self._live, (Change.FIRST_SEEN,), self._path))
         if not versions:
-            raise NotFoundError(self._path, "the file system or the evidence of deleted files")
+            raise NotFoundError(
+                self._path,
+                "neither the file system nor the evidence of deleted files has this path",
+            )
         return [replace(one, number=at) for at, one in enumerate(versions, 1)]
 
     def _tid(self, row: int) -> int:

@@ -44,7 +44,7 @@ _WHERE_DAMAGED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReadmeSection:
     """A part of the text.
 
     Attributes:
@@ -58,9 +58,9 @@ class Section:
     commands: tuple[tuple[str, str], ...] = ()
 
 
-def sections(summary: RecoverySummary) -> Iterator[Section]:
+def sections(summary: RecoverySummary) -> Iterator[ReadmeSection]:
     """All parts, in order; the page has the same ones."""
-    yield Section(
+    yield ReadmeSection(
         "What this folder is",
         (
             f"ext4kit {summary.version} found deleted files in the image {summary.image} and wrote"
@@ -76,7 +76,7 @@ def sections(summary: RecoverySummary) -> Iterator[Section]:
     yield _next(summary)
 
 
-def _folders(summary: RecoverySummary) -> Section:
+def _folders(summary: RecoverySummary) -> ReadmeSection:
     found = [
         (f"{name}/ - {count_text(each.files, 'file')}, {human_size(each.bytes)}", _FOLDERS[name])
         for name, each in sorted(summary.folders.items(), key=folder_place)
@@ -91,7 +91,7 @@ def _folders(summary: RecoverySummary) -> Section:
     words = [count_text(count, what) for count, what in made if count]
     restored = (f"Restored beside files: {_joined(words)}.",) if words else ()
     nothing = () if found else ("No file was written.",)
-    return Section("What lies where", nothing + restored, (*found, *rest))
+    return ReadmeSection("What lies where", nothing + restored, (*found, *rest))
 
 
 def folder_place(folder: tuple[str, object]) -> int:
@@ -99,7 +99,7 @@ def folder_place(folder: tuple[str, object]) -> int:
     return list(_FOLDERS).index(folder[0]) if folder[0] in _FOLDERS else len(_FOLDERS)
 
 
-def _whole(summary: RecoverySummary) -> Section:
+def _whole(summary: RecoverySummary) -> ReadmeSection:
     found = [each for each in Grade if each.is_whole and summary.grades[each]]
     text = "No file is known to be whole."
     if found:
@@ -107,19 +107,19 @@ def _whole(summary: RecoverySummary) -> Section:
         text = f"{_are(summary.whole, 'file')} whole: {grades}."
     if summary.versions:
         text += f" {_are(summary.versions, 'record')} of an earlier version of a file."
-    return Section("Whole files", (text,), tuple((each, _WHOLE[each]) for each in found))
+    return ReadmeSection("Whole files", (text,), tuple((each, _WHOLE[each]) for each in found))
 
 
-def _damaged(summary: RecoverySummary) -> Section:
+def _damaged(summary: RecoverySummary) -> ReadmeSection:
     many = summary.grades[Grade.PARTIAL]
     if not many:
-        return Section("Damaged files", ("No file is graded partial.",))
+        return ReadmeSection("Damaged files", ("No file is graded partial.",))
     where = _WHERE_DAMAGED[summary.partial]
     text = f"{_are(many, 'file')} damaged (graded partial). {where} Look at each before you use it."
-    return Section("Damaged files", (text,), _most_common(summary.damaged))
+    return ReadmeSection("Damaged files", (text,), _most_common(summary.damaged))
 
 
-def _nameless(summary: RecoverySummary) -> Section:
+def _nameless(summary: RecoverySummary) -> ReadmeSection:
     carved = summary.count(lambda name: name.startswith("carved/"))
     pieces = summary.count(lambda name: name == f"carved/{FRAGMENTS}")
     unnamed = summary.count(lambda name: name == "unnamed")
@@ -136,10 +136,10 @@ def _nameless(summary: RecoverySummary) -> Section:
         texts.append(f"{_have(unnamed, 'file')} no known path, but size, owner and times.")
     if inferred:
         texts.append(f"{_have(inferred, 'file')} a name that is likely and not certain.")
-    return Section("Files without a name", tuple(texts) or ("There are none.",))
+    return ReadmeSection("Files without a name", tuple(texts) or ("There are none.",))
 
 
-def _lost(summary: RecoverySummary) -> Section:
+def _lost(summary: RecoverySummary) -> ReadmeSection:
     many, failed = summary.lost.total(), summary.failed.total()
     texts = []
     if many:
@@ -154,14 +154,14 @@ def _lost(summary: RecoverySummary) -> Section:
             f"Directories, links and devices that have a record in manifest.jsonl alone:"
             f" {summary.others:,}. With --restore folders,links directories and links are made."
         )
-    return Section(
+    return ReadmeSection(
         "What could not be recovered",
         tuple(texts) or ("Everything that was found was written.",),
         _most_common(summary.failed + summary.lost),
     )
 
 
-def _next(summary: RecoverySummary) -> Section:
+def _next(summary: RecoverySummary) -> ReadmeSection:
     again = "ext4kit recover IMAGE -o NEW"
     explain = "ext4kit explain IMAGE --manifest OUT/manifest.jsonl --record N"
     commands = [
@@ -171,7 +171,7 @@ def _next(summary: RecoverySummary) -> Section:
     if summary.has_explanations:
         what = "What a file rests on, byte by byte; N is its number in report.html"
         commands.insert(0, (what, explain))
-    return Section(
+    return ReadmeSection(
         "What to do next",
         (
             "Copy what you need to another disk, and keep this folder as it is. Do not write to the"

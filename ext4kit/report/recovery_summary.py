@@ -43,7 +43,7 @@ _FAILURES = {
 }
 
 
-class Row(NamedTuple):
+class RecoveredRow(NamedTuple):
     """A file in a table.
 
     Attributes:
@@ -81,7 +81,7 @@ class FolderSummary:
 
     files: int = 0
     bytes: int = 0
-    rows: list[Row] = field(default_factory=list)
+    rows: list[RecoveredRow] = field(default_factory=list)
 
     def add(self, record: RecoveredFile, number: int) -> None:
         """Count a file."""
@@ -178,8 +178,8 @@ class RecoverySummary:
             yield name, FolderSummary(each.files, each.bytes, each.rows[: few[name]])
 
 
-def _row(record: RecoveredFile, number: int) -> Row:
-    return Row(
+def _row(record: RecoveredFile, number: int) -> RecoveredRow:
+    return RecoveredRow(
         number,
         record["output"],
         record["path"],

@@ -76,7 +76,7 @@ class VersionsView(View):
         """The versions of the file at a path, oldest first; none where it has none."""
         sources = ALL_SOURCES - {SearchSource.RUNS}
         try:
-            found = find_versions(self._workspace.fs, path, sources, self._progress)
+            found = find_versions(self._workspace, path, sources, self._progress)
         except RequestError:
             return
         for version in found:
