@@ -74,10 +74,10 @@ def command(
     and ? match within a name and ** matches directories; a PATH without a slash is a name in any
     directory.
 
-    Each event has the commit time of its transaction, the transaction, the inode and the path at
-    that time. Times are in UTC. `<=` before a transaction means: in that one or in an earlier one
-    that is no longer in the journal. Several changes of one inode within a transaction appear as
-    their result.
+    Each event has the commit time of its transaction, the transaction, the inode, its owner after
+    the event and the path at that time. Times are in UTC. `<=` before a transaction means: in that
+    one or in an earlier one that is no longer in the journal. Several changes of one inode within a
+    transaction appear as their result.
 
     With --bursts, events of many files in one folder are one line: how many files were created,
     changed or deleted, when, whose they are, and what such a burst usually comes from (the removal

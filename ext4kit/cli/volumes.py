@@ -27,9 +27,10 @@ Examples:
 def command(options: CommonOptions, scan: bool) -> None:
     """List the partitions of IMAGE and the file system on each.
 
-    Offset and size are in bytes. Other commands take the index as --volume. --scan searches the
-    whole image for primary and backup superblocks, without a partition table. Other commands take
-    the offset as --offset and the block of a backup as --superblock.
+    Offset and size are in bytes. A logical or unlocked volume has no offset in the image: its
+    description says where its first byte is. Other commands take the index as --volume. --scan
+    searches the whole image for primary and backup superblocks, without a partition table. Other
+    commands take the offset as --offset and the block of a backup as --superblock.
     """
     with image_of(options) as image:
         volumes = [volume.facts for volume in image.volumes]
