@@ -115,7 +115,8 @@ def filled(page: Path, folder: Path) -> list[float]:
         _, size, _, pixels = picture.read_bytes().split(b"\n", 3)
         width, height = map(int, size.split())
         rows = np.frombuffer(pixels, np.uint8).reshape(height, width)
-        heights.append((np.flatnonzero((rows < 240).any(axis=1)).max(initial=0) + 1) / height)
+        last = int(np.flatnonzero((rows < 240).any(axis=1)).max(initial=0))
+        heights.append((last + 1) / height)
     return heights
 
 
