@@ -16,7 +16,6 @@ from ext4kit.units import NANOSECONDS
 
 GAP = 10 * NANOSECONDS  # between two files of one burst, at most
 MOMENT = 2 * NANOSECONDS  # in which one command does its work
-FEW = 3  # files that are no burst of their own
 _MOST = 0.8  # share of the files of a folder above which one below it stands alone
 _PACKAGE_LISTS = (
     b"/var/lib/dpkg/", b"/var/lib/rpm/", b"/usr/lib/sysimage/rpm/", b"/lib/apk/db/",

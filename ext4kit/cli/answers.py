@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import click
@@ -15,7 +15,7 @@ from ext4kit.recovery.nearest import Near, nearest_paths
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.recovery.summary import DeletedOverview
 from ext4kit.report.answers import contents_text, reach_text
-from ext4kit.report.phrases import command_text, counted
+from ext4kit.report.phrases import command_text, count_text
 from ext4kit.report.safe import shown
 from ext4kit.report.times import iso_short
 from ext4kit.selection import Limits, Selection
@@ -62,7 +62,7 @@ class Answers:
             which = "" if selection.is_everything else ", none of them selected"
             latest = overview.newest
             newest = f"; the latest known deletion is {iso_short(latest)}" if latest else ""
-            yield f"{counted(overview.total, 'deleted file')} found{which}{newest}"
+            yield f"{count_text(overview.total, 'deleted file')} found{which}{newest}"
         if overview.newest is not None and selection.deleted != Limits():
             since = f"@{overview.newest // NANOSECONDS - 3600}"
             command = command_text("deleted", image, "--deleted-since", since)
@@ -108,7 +108,7 @@ class Answers:
         image, count = self.options.image, len(timeline)
         for path in wanted.selection.paths:
             click.echo(f"note: no event of {shown(path)}{self.nearest_text(path)}", err=True)
-        text = f"the journal tells of {counted(count, 'event')} and hints"
+        text = f"the journal tells of {count_text(count, 'event')} and hints"
         if count:
             text += f"; {command_text('timeline', image)} lists them"
         else:
@@ -116,11 +116,15 @@ class Answers:
         reach = reach_text(self.workspace)
         click.echo(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}", err=True)
 
-    def nearest_text(self, wanted: bytes, prefers_deleted: bool = False) -> str:
+    def nearest_text(self, wanted: bytes) -> str:
         """The paths nearest to one that is not there, as the end of a message; "" if quiet."""
+        return self.near_text(self.nearest(wanted))
+
+    def near_text(self, found: Sequence[tuple[bytes, str]]) -> str:
+        """What `nearest` found, as the end of a message; "" if quiet."""
+        image = self.options.image
         if self.options.quiet:
             return ""
-        found, image = self._nearest(wanted, prefers_deleted), self.options.image
         if not found:
             there, gone = command_text("ls", image, "-r"), command_text("deleted", image)
             return f"; {there} lists what exists, {gone} what was deleted"
@@ -133,8 +137,10 @@ class Answers:
             words = ("versions" if is_file else "ls", image, target)
         return f"; nearest: {listed}: {command_text(*words)}"
 
-    def _nearest(self, wanted: bytes, prefers_deleted: bool) -> list[tuple[bytes, str]]:
-        """(path, whether it exists or its grade) of the nearest deleted and live files."""
+    def nearest(self, wanted: bytes, prefers_deleted: bool = False) -> list[tuple[bytes, str]]:
+        """(path, whether it exists or its grade) of the nearest files; none if quiet."""
+        if self.options.quiet:
+            return []
         try:
             states = self._deleted_states()
             live: set[bytes] = set()

@@ -18,7 +18,6 @@ from ext4kit.output.stream import DescriptorWriter
 from ext4kit.problems import Severity
 from ext4kit.report.safe import shown
 
-WHOLE = ("intact", "consistent")  # grades of contents of which nothing is missing
 _EXAMPLE = """\b
 Examples:
   ext4kit cat disk.img /var/log/auth.log | less
@@ -75,6 +74,8 @@ def _write_version(session: Session, target: bytes, number: int) -> None:
 
 def _write_node(session: Session, target: bytes) -> None:
     """Write a file of another view; all that speaks against its content is told."""
+    from ext4kit.recovery import Grade
+
     node, where = session.view.lookup(target), shown(target)
     if node.kind not in ("file", "symlink"):
         raise RequestError(f"{where} is a {node.kind}; it has no bytes to print")
@@ -83,7 +84,7 @@ def _write_node(session: Session, target: bytes) -> None:
         session.fs.problems.add(where, "no content of it is left")
     else:
         _write_content(session, content, where)
-    if node.grade not in WHOLE:
+    if node.grade is None or not Grade(node.grade).is_whole:
         for reason in node.reasons:
             session.fs.problems.add(where, reason.text)
 

@@ -20,7 +20,6 @@ from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.report.safe import shown
 from ext4kit.selection import Selection
 
-NEAREST = "; nearest: "
 _BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.CONSISTENT, Grade.INTACT)
 
 
@@ -91,17 +90,18 @@ def deleted_files(
     if len(chosen) and sources != search.sources and not session.options.lost:
         _tell_not_carved(session, chosen)
     counts = {path: sum(map(_fits(path), earlier)) for path in existing}
-    is_near = False
-    for text in () if may_be_live else _unmatched(session, selection, deleted, chosen, counts):
+    has_near = False
+    unmatched = _unmatched(session, selection, deleted, chosen, counts)
+    for text, near in () if may_be_live else unmatched:
         click.echo(f"ext4kit: {text}", err=True)
         session.is_incomplete = True
-        is_near |= NEAREST in text
+        has_near |= near
     for path, count in counts.items():
         if count and any(map(_fits(path), chosen)) and not session.options.quiet:
             click.echo(f"note: {shown(path)}: {_versions_text(count)}", err=True)
     if least:
         chosen = replace(chosen, files=[one for one in chosen if one.grade in _BY_WORTH[least:]])
-    if not (len(chosen) or may_be_live or any(counts.values()) or is_near):
+    if not (len(chosen) or may_be_live or any(counts.values()) or has_near):
         session.answers.tell_empty(selection, deleted)
     return chosen
 
@@ -163,8 +163,8 @@ def _unmatched(
     found: DeletedFiles,
     kept: DeletedFiles,
     existing: Mapping[bytes, int],
-) -> Iterator[str]:
-    """A message for each requested path and inode that no selected file has.
+) -> Iterator[tuple[str, bool]]:
+    """(message, whether it names near paths) of each path and inode that no selected file has.
 
     Args:
         session: the file system.
@@ -177,23 +177,25 @@ def _unmatched(
         if any(map(_fits(path), kept)):
             continue
         if existing.get(path):
-            yield f"{shown(path)}: {_versions_text(existing[path])}"
+            yield f"{shown(path)}: {_versions_text(existing[path])}", False
             continue
         if path in existing:
-            yield (
-                f"no such deleted file: {shown(path)}; the file exists, and no earlier version of "
-                "it was found"
-            )
+            text = "the file exists, and no earlier version of it was found"
+            yield f"no such deleted file: {shown(path)}; {text}", False
             continue
         name = path.rpartition(b"/")[2]
         same = sum(file.path is None and file.name == name for file in found)
         text = f"no such deleted file: {shown(path)}"
-        hint = f"; {same} of that name are in unknown directories: give the name without a slash"
-        yield text + (hint if same else session.answers.nearest_text(path, prefers_deleted=True))
+        if same:
+            hint = f"{same} of that name are in unknown directories: give the name without a slash"
+            yield f"{text}; {hint}", False
+            continue
+        near = session.answers.nearest(path, prefers_deleted=True)
+        yield text + session.answers.near_text(near), bool(near)
     if selection.numbers:
         for number in set(selection.numbers) - {file.number for file in kept}:
             state = _state_of(session.fs, number)
-            yield f"no such deleted file: inode {number}{state}"
+            yield f"no such deleted file: inode {number}{state}", False
 
 
 def _state_of(fs: FileSystem, number: int) -> str:

@@ -11,7 +11,6 @@ from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, packed
-from ext4kit.cli.progress import progress
 from ext4kit.cli.recovery_reports import write_reports
 from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
@@ -48,7 +47,7 @@ class Writing:
     out: Path | None = None
     dry_run: bool = False
     parts: RestoredParts = DEFAULT_PARTS
-    partial: str = PartialFiles.APART
+    partial: PartialFiles = PartialFiles.APART
     no_readme: bool = False
 
 
@@ -59,6 +58,7 @@ _WRITING = (
     restore_option,
     click.option("--partial", type=click.Choice([str(each) for each in PartialFiles]),
                  default=str(PartialFiles.APART), show_default=True,
+                 callback=lambda _context, _option, value: PartialFiles(value),
                  help="Where damaged files go: apart (below OUT/partial), marked (.partial in"
                  " their names), or among the others."),
     click.option("--no-readme", is_flag=True, help="Do not write README.txt and report.html."),
@@ -109,7 +109,7 @@ def command(
             salvage = _recover(session, deleted, out, writing)
             case.counts = salvage_counts(salvage)
             if not writing.no_readme:
-                write_reports(session, case, out, PartialFiles(writing.partial))
+                write_reports(session, case, out, writing.partial)
             where = printable_text(str(out))
             show(options, [recovery_record(salvage, where)], recovery_lines(salvage, where))
         session.is_incomplete |= bool(salvage.incomplete)
@@ -119,12 +119,6 @@ def _recover(
     session: Session, deleted: DeletedFiles, out: Path, writing: Writing
 ) -> RecoveryResult:
     """Write the files, with progress on a terminal."""
-    with progress(session.options.quiet, "recovering") as tell:
-        return recover(
-            deleted,
-            out,
-            tell,
-            session.evidence_files,
-            writing.parts,
-            PartialFiles(writing.partial),
-        )
+    with session.step("recovering") as tell:
+        evidence = session.evidence_files
+        return recover(deleted, out, tell, evidence, writing.parts, writing.partial)

@@ -113,7 +113,7 @@ class Session:
 
         if self.options.as_of is not None and self.options.view != LIVE:
             raise RequestError("--as-of reads the live tree alone; omit --view")
-        with progress(self.options.quiet, "searching") as tell:
+        with self.step("searching") as tell:
             return open_view(self.workspace, self.options.view, tell)
 
     @property
@@ -139,12 +139,9 @@ class Session:
             vouch_by_recovery(self.fs)
 
 
-def show(options: CommonOptions, records: Iterable[Record], lines: Iterable[str]) -> None:
-    """Print a result: in JSON as records, else as lines."""
-    if options.json:
-        write_records(records)
-    else:
-        write_lines(lines)
+def show(options: CommonOptions, records: Iterable[Record], lines: Iterable[str]) -> int:
+    """Print a result, in JSON as records, else as lines; the number of either."""
+    return write_records(records) if options.json else write_lines(lines)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from ext4kit.cli.several import for_each_volume
 from ext4kit.cli.values import TIME_HELP, TypedTime, moment
 from ext4kit.errors import RequestError
 from ext4kit.report.event_bursts import burst_lines, burst_record
-from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.timeline import timeline_lines, timeline_records
 from ext4kit.timeline import EventFilter, EventKind
 from ext4kit.timeline.event_bursts import event_bursts
@@ -96,11 +95,12 @@ def command(
         if bursts:
             found = event_bursts(timeline, wanted)
             show(options, map(burst_record, found), burst_lines(found))
-        elif options.json:
-            write_records(timeline_records(timeline, wanted))
+            is_empty = not found
         else:
-            write_lines(timeline_lines(timeline, wanted, all_hints))
-        if next(iter(timeline.select(wanted)), None) is None:
+            records = timeline_records(timeline, wanted)
+            lines = timeline_lines(timeline, wanted, all_hints)
+            is_empty = show(options, records, lines) == 1  # the totals alone
+        if is_empty:
             session.answers.tell_no_events(wanted, timeline)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -144,7 +145,12 @@ class LiveView(View):
 
     def __init__(self, fs: FileSystem) -> None:
         self.fs = fs
-        super().__init__(LiveNode.of(fs, b"/", ROOT, None if fs.root_is_lost else fs.inode(ROOT)))
+
+    @cached_property
+    def root(self) -> Node:  # type: ignore[override]
+        """The root directory, read when it is asked for: a walk below another needs none."""
+        fs = self.fs
+        return LiveNode.of(fs, b"/", ROOT, None if fs.root_is_lost else fs.inode(ROOT))
 
     def lookup(self, path: str | bytes) -> Node:
         """The node at a path, or of `<12>`."""
@@ -162,9 +168,10 @@ class LiveView(View):
     def walk(
         self, selection: Selection | None = None, start: Node | None = None, at_once: int = AT_ONCE
     ) -> Iterator[LiveBatch]:
-        """The selected names below a directory, in tree order, as columns."""
-        fs, node = self.fs, start or self.root
-        number, path = node.id.inode or ROOT, node.path.rstrip(b"/")
+        """The selected names below a directory that has an inode, in tree order, as columns."""
+        fs, number, path = self.fs, ROOT, b""
+        if start is not None:
+            number, path = start.id.inode, start.path.rstrip(b"/")
         done = 0
         for tree in fs.tree_pieces(number, path):
             total = max(fs.names_expected(number), done + len(tree))

@@ -8,8 +8,8 @@ views`), so that a command that takes one takes all.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
@@ -60,7 +60,7 @@ class NodeId(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Node(ABC):
+class Node:
     """A file, directory, link or device of a view.
 
     Attributes:
@@ -229,16 +229,15 @@ class NodeBatch(WalkBatch):
 
     def runs(self) -> Runs:
         """The runs of all contents; the owner of each is a row of the batch."""
-        parts = [Runs.single(*(np.zeros(0, np.int64),) * 3)]
+        parts = [Runs.empty()]
         for row, node in enumerate(self.nodes):
             try:
                 content = node.content() if node.kind == "file" else None
             except (AccessError, CorruptError):
                 continue
             if content is not None and content.runs is not None:
-                runs = content.runs
-                parts.append(Runs(runs.owner * 0 + row, runs.logical, runs.length, runs.physical,
-                                  runs.unwritten))  # fmt: skip
+                owner = np.full_like(content.runs.owner, row)
+                parts.append(replace(content.runs, owner=owner))
         return Runs.concat(parts)
 
 
@@ -282,6 +281,15 @@ class View:
         while some := list(islice(nodes, at_once)):
             end += len(some)
             yield NodeBatch(end, end, [node for node in some if wanted.selects(node)])
+
+
+def free_name(name: bytes, taken: Container[bytes]) -> bytes:
+    """A name that is not taken: the name itself, else with `~2`, `~3` ... behind it."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = b"%s~%d" % (name, number)
+    return free
 
 
 def _below(start: Node) -> Iterator[Node]:

@@ -38,7 +38,7 @@ def nameless_path(file: DeletedFile, name: bytes = b"") -> OutputPath:
     own = (disambiguator(file) + extension).encode()
     if file.inode is not None:
         return b"unnamed", own
-    return b"carved", _carved_folder(file).encode(), own
+    return b"carved", content_folder(file).encode(), own
 
 
 def partial_path(path: OutputPath, place: PartialFiles) -> OutputPath:
@@ -63,7 +63,7 @@ def disambiguator(file: DeletedFile) -> str:
     return f"inode-{inode.number}-{inode.generation}"
 
 
-def _carved_folder(file: DeletedFile) -> str:
+def content_folder(file: DeletedFile) -> str:
     """Folder of a content without an inode: its category, apart from probable fragments."""
     if file.fragment:
         return FRAGMENTS

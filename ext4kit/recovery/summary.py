@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from ext4kit.bursts import Burst, BurstItem, find_bursts
 from ext4kit.recovery.model import DeletedFile, Grade
+from ext4kit.recovery.placing import FRAGMENTS, content_folder
 
-OTHER = "other"  # contents of no category
 MOST_GROUPED = 1_000_000  # files that are grouped by folder and time
 
 
@@ -82,7 +82,9 @@ class DeletedOverview:
         self.earlier += file.superseded
         self.found[file.grade] += not file.superseded
         if file.inode is None:
-            self._add_content(file)
+            folder = content_folder(file)
+            self.fragments += folder == FRAGMENTS
+            self.contents[folder] += folder != FRAGMENTS
             return
         self.nameless += file.path is None and file.name is None
         time = file.deletion_time
@@ -93,16 +95,6 @@ class DeletedOverview:
             row = len(self._items)
             self._items.append(BurstItem(row, time or 0, file.path, is_directory, file.uid))
             self._sizes.append((file.size or 0) if file.grade.is_whole else -1)
-
-    def _add_content(self, file: DeletedFile) -> None:
-        from ext4kit.filetypes.categories import category_of
-
-        if file.fragment:
-            self.fragments += 1
-            return
-        kind = file.file_type
-        category = None if kind is None else category_of(kind, file.head(), file.name or b"")
-        self.contents[str(category or OTHER)] += 1
 
     @property
     def grades(self) -> dict[Grade, int]:

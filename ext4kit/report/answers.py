@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ext4kit.journal import SharedLog
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
-from ext4kit.report.phrases import command_text, counted, kinds_text, span_text
+from ext4kit.report.phrases import command_text, count_text, duration_text, kinds_text
 from ext4kit.report.safe import shown
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import iso_short
@@ -26,7 +26,7 @@ def reach_text(shared: SharedLog) -> str:
     first, last = shared.period
     if shared.is_complete:
         return f"The journal has all changes since the file system was made ({iso_short(first)})."
-    span = span_text(shared.last_moment - first)
+    span = duration_text(shared.last_moment - first)
     return (
         f"The journal reaches back to {iso_short(first)}, {span} before the last moment of the"
         f" image ({iso_short(shared.last_moment)}). {lost}"
@@ -38,9 +38,9 @@ def contents_text(overview: DeletedOverview | DeletionStats) -> str:
     count = sum(overview.contents.values())
     if not count and not overview.fragments:
         return ""
-    text = f"{counted(count, 'content')} without a name"
+    text = f"{count_text(count, 'content')} without a name"
     text += f": {kinds_text(overview.contents)}" if count else ""
-    pieces = f"{counted(overview.fragments, 'fragment')} of files"
+    pieces = f"{count_text(overview.fragments, 'fragment')} of files"
     return f"{text}; {pieces}" if overview.fragments else text
 
 
@@ -48,7 +48,7 @@ def folder_line(found: FolderDeletions) -> str:
     """A burst of deletions as a sentence without a full stop."""
     burst, size = found.burst, f" ({human_size(found.bytes)})" if found.bytes else ""
     what = " and ".join(
-        counted(count, name)
+        count_text(count, name)
         for count, name in ((found.files, "file"), (found.directories, "folder"))
         if count
     )
@@ -56,7 +56,7 @@ def folder_line(found: FolderDeletions) -> str:
     when = f"deleted {iso_short(burst.last)}" if burst.last else "deleted at an unknown time"
     if burst.last - burst.first >= NANOSECONDS and burst.first:
         when = f"deleted {iso_short(burst.first)} to {iso_short(burst.last)}"
-    whole = f": {counted(found.whole, 'file')} whole{size}" if found.files else ""
+    whole = f": {count_text(found.whole, 'file')} whole{size}" if found.files else ""
     cause = f"  [{burst.cause}]" if burst.cause else ""
     return f"{what} {where}, {when}{whole}{cause}"
 

@@ -9,6 +9,7 @@ from ext4kit.recovery import DeletedFile
 from ext4kit.recovery.summary import DeletedOverview
 from ext4kit.recovery.tree_paths import tree_path
 from ext4kit.report.deleted import counts_line
+from ext4kit.report.phrases import count_text
 from ext4kit.report.safe import shown
 from ext4kit.report.tables import human_size
 
@@ -76,7 +77,7 @@ def _entries(folder: _Folder) -> list[tuple[bytes, _Folder | DeletedFile]]:
 
 
 def _counts(folder: _Folder) -> str:
-    return f"[{folder.count:,} file{'s' * (folder.count != 1)}, {folder.whole:,} whole]"
+    return f"[{count_text(folder.count, 'file')}, {folder.whole:,} whole]"
 
 
 def _facts(file: DeletedFile) -> str:

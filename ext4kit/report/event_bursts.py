@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 from ext4kit import fields
 from ext4kit.bursts import BurstCause
 from ext4kit.fields import json_name
-from ext4kit.report.phrases import counted
+from ext4kit.report.phrases import count_text
 from ext4kit.report.safe import shown
 from ext4kit.report.tables import table_lines
 from ext4kit.report.times import iso_short
@@ -57,7 +57,7 @@ def burst_lines(found: Sequence[EventBurst]) -> Iterator[str]:
     for one in found:
         burst = one.burst
         seconds = (burst.last - burst.first) // NANOSECONDS
-        parts = [counted(count, name) for count, name in
+        parts = [count_text(count, name) for count, name in
                  ((one.files, "file"), (one.directories, "folder")) if count]  # fmt: skip
         where = "(path unknown)" if burst.folder is None else shown(burst.folder)
         cause = f"  [{burst.cause}]" if burst.cause else ""
@@ -67,4 +67,4 @@ def burst_lines(found: Sequence[EventBurst]) -> Iterator[str]:
         rows.append((when, span, str(one.happening), ", ".join(parts), owner, where + cause))
     if rows:
         yield from table_lines(_HEADINGS, rows, right={1})
-    yield f"{counted(len(found), 'burst')}"
+    yield f"{count_text(len(found), 'burst')}"

@@ -19,7 +19,7 @@ from ext4kit.report.superblock_facts import Fact, fact_lines
 from ext4kit.report.times import iso, iso_seconds
 from ext4kit.units import NANOSECONDS
 
-_TIMES = {"Accessed": "atime", "Modified": "mtime", "Changed": "ctime", "Created": "crtime"}
+TIMES = {"Accessed": "atime", "Modified": "mtime", "Changed": "ctime", "Created": "crtime"}
 _ACLS = (b"system.posix_acl_access", b"system.posix_acl_default")
 Row = tuple[int, int, int, bool]  # file block, blocks, block in the file system, unwritten
 
@@ -68,7 +68,7 @@ def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
     if inode.kind == "symlink":
         target = _target(fs, inode)
         yield "Target", "cannot be read" if target is None else shown(target)
-    for label, name in _TIMES.items():
+    for label, name in TIMES.items():
         moment = getattr(inode, name)
         yield label, "no room in this inode" if moment is None else iso(moment)
     yield "Deleted", _deletion(fs, inode)

@@ -11,6 +11,7 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.fields import json_name
 from ext4kit.filesystem.view import Node
 from ext4kit.reasons import coded, texts
+from ext4kit.report.inode_facts import TIMES
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import shown
 from ext4kit.report.superblock_facts import fact_lines
@@ -19,7 +20,6 @@ from ext4kit.report.times import iso, iso_short
 
 _HEADINGS = ("grade", "mode", "uid", "gid", "size", "modified", "name")
 _FOLDER_MODE = stat.S_IFDIR | 0o755
-_TIMES = {"Accessed": "atime", "Modified": "mtime", "Changed": "ctime", "Created": "crtime"}
 
 
 class NodeRecord(fields.PathText, fields.InodeFacts):
@@ -117,7 +117,7 @@ def node_facts(node: Node) -> list[str]:
     if inode is not None:
         facts.append(("Mode", f"{stat.S_IMODE(inode.mode):04o} ({mode_text(inode.mode)})"))
         facts.append(("Owner", f"uid {inode.uid}, gid {inode.gid}"))
-        for label, name in _TIMES.items():
+        for label, name in TIMES.items():
             time = getattr(inode, name)
             facts.append((label, "no room in this inode" if time is None else iso(time)))
     facts.append(("Target", None if target is None else shown(target)))

@@ -8,22 +8,27 @@ from collections.abc import Mapping
 from ext4kit.report.safe import printable_text
 from ext4kit.units import NANOSECONDS
 
-_SPANS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+SPANS = (
+    (365 * 86_400, "years"), (30 * 86_400, "months"), (7 * 86_400, "weeks"), (86_400, "days"),
+    (3600, "hours"), (60, "minutes"), (1, "seconds"),
+)  # fmt: skip
 
 
-def counted(count: int, name: str) -> str:
-    """A number with its noun."""
-    return f"{count:,} {name}{'s' * (count != 1)}"
+def count_text(number: int, word: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
-def span_text(time: int) -> str:
-    """A span of nanoseconds in words, in its largest unit."""
-    seconds = max(time // NANOSECONDS, 0)
-    for length, name in _SPANS:
-        if seconds >= length:
-            count = round(seconds / length)
-            return counted(count, name)
-    return "less than a second"
+def duration_text(span: int) -> str:
+    """A span of ns in its largest unit: `6 days`."""
+    seconds = span // NANOSECONDS
+    if not seconds:
+        return "< 1 second"
+    for unit, word in SPANS:
+        if seconds >= 2 * unit or unit == 1:
+            number = seconds // unit
+            return f"{number:,} {word if number != 1 else word[:-1]}"
+    return ""
 
 
 def command_text(*words: object) -> str:

@@ -48,16 +48,18 @@ def write_record(record: Record) -> None:
     sys.stdout.write(json_line(_placed(record)) + "\n")
 
 
-def write_lines(lines: Iterable[str], write: Callable[[str], object] | None = None) -> None:
-    """Print many lines in large pieces, by `write` or to standard output."""
-    lines, write = iter(lines), write or sys.stdout.write
+def write_lines(lines: Iterable[str], write: Callable[[str], object] | None = None) -> int:
+    """Print many lines in large pieces, by `write` or to standard output; their number."""
+    lines, write, count = iter(lines), write or sys.stdout.write, 0
     while piece := list(islice(lines, _LINES_AT_ONCE)):
         write("\n".join(piece) + "\n")
+        count += len(piece)
+    return count
 
 
-def write_records(records: Iterable[Record]) -> None:
-    """Print many records."""
-    write_lines(map(json_line, map(_placed, records) if _SECTION else records))
+def write_records(records: Iterable[Record]) -> int:
+    """Print many records; their number."""
+    return write_lines(map(json_line, map(_placed, records) if _SECTION else records))
 
 
 SHOWN = 10  # problems at the end of a command

@@ -20,13 +20,14 @@ def recovery_page(summary: RecoverySummary) -> Iterator[str]:
     yield from html_pieces(
         "recovery.html",
         _STYLES,
+        heading=summary.image,
         summary=summary,
         sections=list(sections(summary)),
         tables=sorted(summary.tables(), key=folder_place),
         tiles=[
-            (summary.whole, "whole", "good"),
-            (damaged, "damaged", "warn" * bool(damaged)),
-            (nameless, "contents without a name", ""),
-            (missing, "not recovered", "bad" * bool(missing)),
+            (f"{summary.whole:,}", "whole", "good"),
+            (f"{damaged:,}", "damaged", "warn" * bool(damaged)),
+            (f"{nameless:,}", "contents without a name", ""),
+            (f"{missing:,}", "not recovered", "bad" * bool(missing)),
         ],
     )

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from ext4kit.filetypes.categories import Category
 from ext4kit.recovery import Grade
 from ext4kit.recovery.placing import FRAGMENTS, OTHER, PartialFiles
+from ext4kit.report.phrases import count_text
 from ext4kit.report.recovery_summary import NOT_WRITTEN, RecoverySummary
-from ext4kit.report.tables import count_text, human_size
+from ext4kit.report.tables import human_size
 from ext4kit.report.times import time_text
 
 WIDTH = 78  # columns

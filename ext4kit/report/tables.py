@@ -149,11 +149,6 @@ def _folded_row(row: Sequence[str], groups: Sequence[range], width: int) -> Iter
         yield from (" " * _cells(head) + each for each in more)
 
 
-def count_text(number: int, word: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} {word}{'s' * (number != 1)}"
-
-
 def human_size(size: int) -> str:
     """A size in the largest unit that gives at most four digits."""
     if size < 1024:

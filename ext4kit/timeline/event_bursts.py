@@ -55,23 +55,20 @@ class EventBurst:
 
 def event_bursts(timeline: Timeline, wanted: EventFilter) -> list[EventBurst]:
     """The bursts of the events that a filter selects, the oldest first."""
-    owners = _owners(timeline)
     found = list[EventBurst]()
     for happening, kinds in _KINDS.items():
         chosen = tuple(kind for kind in kinds if not wanted.kinds or kind in wanted.kinds)
         if chosen:
-            found += _bursts(timeline, replace(wanted, kinds=chosen), happening, owners)
+            found += _bursts(timeline, replace(wanted, kinds=chosen), happening)
     return sorted(found, key=lambda one: (one.burst.first, one.happening, one.burst.folder or b""))
 
 
-def _bursts(
-    timeline: Timeline, wanted: EventFilter, happening: Happening, owners: dict[int, int]
-) -> Iterator[EventBurst]:
+def _bursts(timeline: Timeline, wanted: EventFilter, happening: Happening) -> Iterator[EventBurst]:
     items, instances = list[BurstItem](), list[tuple[int, int]]()
     for row, event in enumerate(timeline.select(wanted)):
         if row == MOST_GROUPED:
             break
-        items.append(_item(row, event, owners))
+        items.append(_item(row, event))
         instances.append((event.inode, event.generation))
     for burst in find_bursts(items):
         directories = {instances[row] for row in burst.rows if items[row].is_directory}
@@ -79,13 +76,6 @@ def _bursts(
         yield EventBurst(happening, burst, len(every - directories), len(directories))
 
 
-def _item(row: int, event: Event, owners: dict[int, int]) -> BurstItem:
-    owner = owners.get(event.inode << 32 | event.generation)
-    is_directory = event.kind in _DIRECTORIES
-    return BurstItem(row, event.time or 0, event.path or event.old_path, is_directory, owner)
-
-
-def _owners(timeline: Timeline) -> dict[int, int]:
-    """The owner of each instance of an inode, by its key."""
-    files = timeline.files
-    return dict(zip(files.instance.tolist(), files.uid.tolist(), strict=True))
+def _item(row: int, event: Event) -> BurstItem:
+    path, is_directory = event.path or event.old_path, event.kind in _DIRECTORIES
+    return BurstItem(row, event.time or 0, path, is_directory, event.uid)

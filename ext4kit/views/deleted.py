@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ext4kit.fields import FileType
 from ext4kit.filesystem.content import Content
-from ext4kit.filesystem.view import Folder, Node, NodeId, View
+from ext4kit.filesystem.view import Folder, Node, NodeId, View, free_name
 from ext4kit.reasons import Reason
 from ext4kit.recovery import DeletedFile, SearchSource, is_written
 from ext4kit.recovery.search_sources import ALL_SOURCES
@@ -204,11 +204,7 @@ def _place(index: _Index, found: list[tuple[int, bytes, bool]]) -> None:
         if is_directory and here.get(name, row) is None:  # a folder of others is this one
             here[name] = row
             continue
-        number, free = 1, name
-        while free in here:
-            number += 1
-            free = b"%s~%d" % (name, number)
-        here[free] = row
+        here[free_name(name, here)] = row
 
 
 def _make_folder(index: _Index, folder: bytes) -> None:

@@ -54,8 +54,8 @@ class MomentsView(View):
         except RequestError:
             return
         known = np.unique(times[times >= 0])
-        rows = np.unique(np.linspace(0, len(known) - 1, MOST_LISTED).astype(np.int64))
-        for time in known[rows[: len(known)]].tolist():
+        count = min(len(known), MOST_LISTED)
+        for time in known[np.linspace(0, len(known) - 1, count).astype(np.int64)].tolist():
             name = iso(time)
             identity = NodeId("as-of", detail=name)
             yield Folder(identity, b"/" + name.encode(), fill=partial(self._inside, name))

@@ -49,10 +49,10 @@ def _moments(workspace: Workspace, _progress: Progress | None) -> View:
     return MomentsView(workspace)
 
 
-def _unallocated(workspace: Workspace, progress: Progress | None) -> View:
+def _unallocated(workspace: Workspace, _progress: Progress | None) -> View:
     from ext4kit.views.unallocated import UnallocatedView
 
-    return UnallocatedView(workspace, progress)
+    return UnallocatedView(workspace)
 
 
 _OPENERS: dict[str, Callable[[Workspace, Progress | None], View]] = {

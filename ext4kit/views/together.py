@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ext4kit.fields import FileType
 from ext4kit.filesystem.content import Content
-from ext4kit.filesystem.view import Node, View
+from ext4kit.filesystem.view import Node, View, free_name
 from ext4kit.reasons import Reason
 
 
@@ -71,10 +71,7 @@ class JoinedNode(Node):
                 above + name, node, others.pop(name) if are_folders else None
             )
         for name, node in others.items():
-            free, number = name, 1
-            while free in found:
-                number += 1
-                free = b"%s~%d" % (name, number)
+            free = free_name(name, found)
             found[free] = JoinedNode.of(above + free, node)
         return (node for _, node in sorted(found.items()))
 

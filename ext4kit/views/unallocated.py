@@ -11,7 +11,6 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.view import Folder, Node, NodeId, View
-from ext4kit.units import Progress
 from ext4kit.workspace import Workspace
 
 
@@ -47,10 +46,9 @@ class UnallocatedView(View):
 
     Args:
         workspace: of the file system.
-        progress: not called: bitmaps are read fast.
     """
 
-    def __init__(self, workspace: Workspace, progress: Progress | None = None) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         super().__init__(Folder(NodeId("unallocated"), b"/", fill=self._runs))
 

@@ -13,8 +13,9 @@ from ext4kit.problems import Problem, Severity
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.hashes import comparison_texts
 from ext4kit.report.listing import mode_text
+from ext4kit.report.phrases import SPANS, count_text, duration_text
 from ext4kit.report.safe import printable, printable_text, shown
-from ext4kit.report.tables import count_text, human_size
+from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.report.times import time_text
 from ext4kit.timeline import EventKind
@@ -34,10 +35,6 @@ from ext4kit.units import NANOSECONDS
 from ext4kit.verify import CODES
 
 Rows = list[tuple[str, str]]
-SPANS = (
-    (365 * 86_400, "years"), (30 * 86_400, "months"), (7 * 86_400, "weeks"), (86_400, "days"),
-    (3600, "hours"), (60, "minutes"), (1, "seconds"),
-)  # fmt: skip
 SEEN = {
     "there": "on disk now", "mode": "mode changed", "times": "times set", "size": "grew",
     "content": "written", "flags": "flags changed", "truncated": "truncated",
@@ -118,18 +115,6 @@ def removed_names(found: DeletionStats) -> str:
         return ""
     names = count_text(found.removed_names, "further removed name")
     return f"{names} in directories; deleted IMAGE --names lists them"
-
-
-def duration_text(span: int) -> str:
-    """A span of ns in its largest unit: `6 days`."""
-    seconds = span // NANOSECONDS
-    if not seconds:
-        return "< 1 second"
-    for unit, word in SPANS:
-        if seconds >= 2 * unit or unit == 1:
-            number = seconds // unit
-            return f"{number:,} {word if number != 1 else word[:-1]}"
-    return ""
 
 
 def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,8 @@ from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.report.answers import contents_text, folder_line
 from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
 from ext4kit.report.pages import html_pieces
-from ext4kit.report.tables import count_text, human_size
+from ext4kit.report.phrases import count_text, duration_text
+from ext4kit.report.tables import human_size
 from ext4kit.report.timeline import event_words
 from ext4kit.report.times import time_text
 from ext4kit.report.triage import case as words
@@ -45,7 +46,8 @@ class HtmlTable:
 
 def page_pieces(case: TriageReport) -> Iterator[str]:
     """The page, in pieces."""
-    yield from html_pieces("page.html", ["page.css"], "page.js", case=case, **_facts(case))
+    values = {"heading": case.title, "case": case, **_facts(case)}
+    yield from html_pieces("page.html", ["page.css"], "page.js", **values)
 
 
 def _facts(case: TriageReport) -> dict[str, object]:
@@ -124,7 +126,7 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
     deletions, log = summary.deletions, summary.log
     verdict, good = words.check_text(case)
     known = log.since_ns is not None and log.until_ns is not None
-    span = words.duration_text((log.until_ns or 0) - (log.since_ns or 0)) if known else "nothing"
+    span = duration_text((log.until_ns or 0) - (log.since_ns or 0)) if known else "nothing"
     return [
         (str(len(summary.suspicions)), f"signs, {strong} strong", "bad" * bool(strong)),
         (f"{deletions.total:,}", "known deleted files", ""),

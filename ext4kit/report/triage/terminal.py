@@ -21,8 +21,9 @@ from ext4kit.problems import Severity
 from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.report.answers import contents_text, folder_line
 from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
+from ext4kit.report.phrases import count_text, duration_text
 from ext4kit.report.safe import printable_text
-from ext4kit.report.tables import count_text, human_size
+from ext4kit.report.tables import human_size
 from ext4kit.report.times import iso_short, time_text
 from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
@@ -129,11 +130,7 @@ def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
     grades = summary.deletions.grades
     whole = grades[Grade.INTACT] + grades[Grade.CONSISTENT]
     verdict, good = words.check_text(case)
-    reach = (
-        words.duration_text(log.until_ns - log.since_ns)
-        if log.until_ns and log.since_ns
-        else "none"
-    )
+    reach = duration_text(log.until_ns - log.since_ns) if log.until_ns and log.since_ns else "none"
     tiles = [
         (str(len(summary.suspicions)), f"signs, {strong}\N{NO-BREAK SPACE}strong",
          "red" if strong else "green"),
