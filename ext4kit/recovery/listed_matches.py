@@ -15,7 +15,7 @@ from ext4kit.recovery.listed_files import ListedName
 from ext4kit.recovery.names import KnownName
 
 LIKELIER = 300.0  # by the listed name of a content
-LIKELIER_LATE = 3.0  # where another file can have taken the place of the listed one since
+LIKELIER_LATE = 3.0
 UNCOUNTED = 1  # i_version where the kernel does not count changes, which is usual before 6.1
 MAX_ALIKE = 1000  # files of one name, or of one name and directory name; more tell nothing
 _Parts = tuple[bytes, ...]  # of a path, the last one first
@@ -65,10 +65,15 @@ class ListedMatches:
         return np.array(some, np.int64)
 
     def contradicts(self, content: int, file: int, name: KnownName | None) -> bool:
-        """Whether lists know this content by other names, or as an earlier one of the file."""
+        """Whether lists know this content by other names, or as what its path may have held before.
+
+        That all files of a list were replaced by new ones is one event, and their new contents lie
+        on the disk in the same order as the old ones: order cannot tell which of both is there.
+        """
         if content not in self.names or name is None:
             return False
-        return name.name not in self.names[content] or file in self.rewritten[content]
+        earlier = self.rewritten[content] | self.late[content]
+        return name.name not in self.names[content] or file in earlier
 
     def added_to(self, mentions: Mentions, contents: Int64s, files: Int64s) -> Mentions:
         """Likelihood ratios from names in contents, and those of lists.

@@ -225,6 +225,7 @@ def test_a_file_may_replace_a_listed_one_in_a_directory_older_than_the_list(
 ) -> None:
     found = matched({3: [said(README)]}, [README], made=made, folder_made=folder_made)
     assert found.late[3] == ({0} if is_late else set())
+    assert found.contradicts(3, 0, name(README)) == is_late  # order cannot tell old from new
     files, contents = np.array([0]), np.array([3])
     likelier = LIKELIER_LATE if is_late else LIKELIER
     assert found.added_to({}, contents, files)[0][1].tolist() == [likelier]
