@@ -23,7 +23,7 @@ def duration_text(span: int) -> str:
     """A span of ns in its largest unit: `6 days`."""
     seconds = span // NANOSECONDS
     if not seconds:
-        return "< 1 second"
+        return "less than a second"
     for unit, word in SPANS:
         if seconds >= 2 * unit or unit == 1:
             number = seconds // unit
