@@ -101,7 +101,7 @@ def survey_once(image: Path, looks: Sequence[str]) -> dict[str, float]:
     """Survey an image in this process; bytes, and seconds of the survey alone."""
     import ext4kit
     from ext4kit.carving import block_features
-    from ext4kit.history import History
+    from ext4kit.history import read_history
     from ext4kit.scan import Scanner, scan
     from ext4kit.unallocated.indirect import indirect_scanner
     from ext4kit.unallocated.metadata import metadata_scanner
@@ -114,7 +114,7 @@ def survey_once(image: Path, looks: Sequence[str]) -> dict[str, float]:
             "indirect": indirect_scanner(fs.superblock),
             "runs": block_features.feature_scanner,
         }
-        space = UnallocatedSpace(History(fs))
+        space = UnallocatedSpace(read_history(fs))
         start = time.perf_counter()
         reading = Scanner("reading", len)
         found = scan(space, [reading, *(every[look] for look in looks)])

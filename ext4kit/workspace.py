@@ -42,9 +42,9 @@ class Workspace(SharedLog):
 
     def history(self) -> History:
         """The states of inodes, and the gaps of the journal, over time."""
-        from ext4kit.history import History
+        from ext4kit.history import read_history
 
-        return self._once(("history",), lambda: History(self))
+        return self._once(("history",), lambda: read_history(self))
 
     def deleted(
         self,

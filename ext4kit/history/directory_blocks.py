@@ -171,8 +171,8 @@ class DirectoryBlockHistory:
 
     def _pre_fast_commit_versions(self) -> DirBlockVersions:
         """Blocks changed by fast commits, as of before these and between them."""
-        parts = [(TID_PRE_FAST_COMMIT, self.history.unlogged_changes)]
-        for tid, (view, _) in self.history.intermediate_file_systems.items():
+        parts = [(TID_PRE_FAST_COMMIT, self.history.stages.unlogged_changes)]
+        for tid, (view, _) in self.history.stages.between.items():
             assert isinstance(view.blocks, ReplayedBlocks)
             parts.append((tid, view.blocks.changed.blocks))
         blocks = np.concatenate([part for _, part in parts])
@@ -272,7 +272,7 @@ class DirectoryBlockHistory:
         readable, on_disk = logged.copy(), piece.source == SRC_DISK
         data[on_disk], readable[on_disk] = fs.fetch(piece.block[on_disk])
         early = piece.source == SRC_PRE_REPLAY
-        data[early], readable[early] = self.history.fetch_in_place(
+        data[early], readable[early] = self.history.stages.fetch(
             piece.block[early], piece.tid[early]
         )
         stands = readable & (piece.tid == TID_ON_DISK)

@@ -7,8 +7,7 @@ allocated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -19,78 +18,65 @@ from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, has_map, map_inodes
 from ext4kit.filesystem.directories import with_inodes
-from ext4kit.filesystem.inodes import ROOT, is_user_inode
+from ext4kit.filesystem.inodes import ROOT
+from ext4kit.history.fast_commit_stages import FastCommitStages, inodes_in
 from ext4kit.history.inode_states import (
-    NO_NUMBERS,
     TID_NONE,
     TID_ON_DISK,
     TID_PRE_FAST_COMMIT,
     InodeStates,
 )
 from ext4kit.history.journal_gaps import JournalGaps, MountCounts, find_journal_gaps
-from ext4kit.history.live_copy import last_commit, start_is_overwritten
-from ext4kit.history.stable_inodes import OwnedRuns, split_stable
+from ext4kit.history.live_copy import count_changed, last_commit, start_is_overwritten
+from ext4kit.history.stable_inodes import OwnedRuns
 from ext4kit.history.transaction_starts import TransactionStarts
-from ext4kit.history.writes import Writes, find_writes
-from ext4kit.journal import InodeVersions, SharedLog, inode_version_batches
+from ext4kit.history.writes import Writes
+from ext4kit.journal import BlockHistory, Log
 from ext4kit.journal.epochs import Epoch, Epochs, epochs_of
-from ext4kit.journal.fast_commits.replay import find_intermediate_states
 from ext4kit.journal.fast_commits.scan import scan_fast_commits
-from ext4kit.journal.replay import ReplayedBlocks, plan_readable
+from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.journal.ring import order_of
 from ext4kit.parsers.extents import block_checksum_ok
 from ext4kit.parsers.inode import (
     InodeFlags,
     InodeTable,
-    inode_checksums_ok,
     inode_seed,
-    parse_inodes,
 )
 
 
+@dataclass(frozen=True, eq=False)
 class History:
     """Inode states, instances, journal gaps and block maps of one file system over time.
 
+    `reading.read_history` makes it.
+
     Attributes:
         fs: the present file system (journal replayed).
+        log: its log; None without a readable one.
         copies: block copies in the log; None without a readable log.
+        stages: the file system before, between and after its fast commits.
         states: all states of the instances in the log and of deleted inodes on disk, without
             those of stable inodes.
+        writes: transactions in which files were written; none where only directories were read.
         stable_runs: runs of the stable inodes, one table per batch.
         live_directories: inode numbers of all directories that are linked on disk, ascending.
         watched: inode numbers of which all states are kept.
-
-    Args:
-        fs: the file system, or what shares its log.
-        directories_only: keep only states of inodes that are directories at some time; no inode
-            is then treated as stable.
-        committed_only: ignore transactions without a valid commit block, and the states before
-            and between fast commits.
-        keeps_rewritten: keep the states of inodes with copies of their content in the log.
-        watched: inode numbers of which all states are kept.
+        damaged_from: first transaction of a replay with a damaged one, TID_ON_DISK if there is
+            none; 0 if the file system needs recovery but has no readable log.
+        late_changes: number of inodes on disk that changed after the last commit.
     """
 
-    def __init__(
-        self,
-        fs: FileSystem | SharedLog,
-        *,
-        directories_only: bool = False,
-        committed_only: bool = False,
-        keeps_rewritten: bool = False,
-        watched: Int64s = NO_NUMBERS,
-    ) -> None:
-        shared = SharedLog.of(fs)
-        self.fs, self.log = shared.fs, shared.log
-        self.fs = self._with_readable_replay(shared.fs)
-        self.copies = shared.copies(committed_only)
-        self.stable_runs: list[OwnedRuns] = []
-        self.live_directories: Int64s = np.zeros(0, np.int64)
-        self._committed_only = committed_only
-        self._writes: list[Writes] = []
-        self._late_changes = 0  # number of inodes changed after the last commit
-        self._keeps_rewritten, self.watched = keeps_rewritten, watched
-        self._directories = np.zeros(0, np.int64) if directories_only else None
-        self.states = self.read_inode_states()
+    fs: FileSystem
+    log: Log | None
+    copies: BlockHistory | None
+    stages: FastCommitStages
+    states: InodeStates
+    writes: Writes
+    stable_runs: tuple[OwnedRuns, ...]
+    live_directories: Int64s
+    watched: Int64s
+    damaged_from: int
+    late_changes: int
 
     @cached_property
     def mounts(self) -> MountCounts | None:
@@ -114,42 +100,6 @@ class History:
         layouts = self.epochs.layouts(tid)
         return breaks.with_lost(tid, np.flatnonzero(layouts[1:] != layouts[:-1]))
 
-    @cached_property
-    def writes(self) -> Writes:
-        """Transactions in which files were written; none with `directories_only`."""
-        return Writes.joined(self._writes)
-
-    # -- reading --------------------------------------------------------------------------
-
-    def _with_readable_replay(self, fs: FileSystem) -> FileSystem:
-        """The file system with all readable copies replayed, if damage ends the replay early."""
-        if self._damaged_replay_start == TID_ON_DISK or not isinstance(fs.blocks, ReplayedBlocks):
-            return fs
-        blocks = fs.blocks
-        plan = plan_readable(blocks.log)
-        return fs.with_blocks(ReplayedBlocks(blocks.base, blocks.log, plan, blocks.changed))
-
-    def read_inode_states(self) -> InodeStates:
-        """All states of the history, sorted by instance and tid."""
-        superblock, none = self.fs.superblock, np.zeros(0, np.int64)
-        nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
-        tables, tids = [nothing], [none]
-        for versions in inode_version_batches(self.fs, self.copies) if self.copies else ():
-            table, tid = self._changing_states(versions)
-            tables.append(table)
-            tids.append(tid)
-        for at, table in [
-            (TID_PRE_FAST_COMMIT, self._pre_fast_commit_states()),
-            *self._intermediate_states(),
-        ]:
-            tables.append(table)
-            tids.append(np.full(len(table), at))
-        numbers = np.concatenate([table.number for table in tables])
-        on_disk = self._disk_states(np.unique(numbers))
-        table = InodeTable.concat([*tables, on_disk])
-        tid = np.concatenate([*tids, np.full(len(on_disk), TID_ON_DISK)])
-        return _sorted_by_instance(table, tid, np.zeros(len(table), bool))
-
     def with_older_states(self, older: list[tuple[InodeTable, Int64s]]) -> History:
         """The same history with further states.
 
@@ -169,147 +119,16 @@ class History:
         untagged = np.concatenate(
             [self.states.untagged, np.arange(len(known), len(table)) >= count]
         )
-        wider = copy(self)
-        for name, value in vars(type(self)).items():
-            if isinstance(value, cached_property):  # cached from the smaller set of states
-                vars(wider).pop(name, None)
-        wider.states = _sorted_by_instance(table, tid, untagged)
-        return wider
-
-    def _changing_states(self, versions: InodeVersions) -> tuple[InodeTable, Int64s]:
-        """(states, tids) of valid inodes in a batch of the log, without stable inodes."""
-        superblock = self.fs.superblock
-        table = parse_inodes(versions.rows, versions.number, superblock)
-        ordinary = is_user_inode(self.fs, table)
-        kept = np.flatnonzero(ordinary)
-        if not ordinary.all():
-            table = table.take(kept)
-        needed = self._select_states(table, versions.order[kept])
-        kept, table = kept[needed], table.take(needed)
-        if superblock.has_metadata_checksums:
-            sound = inode_checksums_ok(table, superblock)
-            kept, table = kept[sound], table.take(sound)
-        return table, versions.order[kept]
-
-    def _select_states(self, table: InodeTable, tid: Int64s) -> Bools:
-        """True for each state of a batch that is kept; also records the writes of all states."""
-        if self._directories is None:
-            assert self.log is not None
-            self._writes.append(find_writes(table, tid, self.log.transactions))
-            logged = self.copies.blocks if self.copies and self._keeps_rewritten else None
-            stable, runs = split_stable(self.fs, table, self.watched, logged)
-            self.stable_runs.append(runs)
-            return ~stable
-        found = table.number[table.is_dir]
-        self._directories = np.union1d(self._directories, found)
-        return np.isin(table.number, self._directories)
-
-    @cached_property
-    def before_fast_commits(self) -> FileSystem | None:
-        """The file system without fast commits; None if none was replayed."""
-        blocks = self.fs.blocks
-        if not isinstance(blocks, ReplayedBlocks) or not len(blocks.changed):
-            return None
-        return self.fs.with_blocks(blocks.before_fast_commits)
-
-    @cached_property
-    def unlogged_changes(self) -> Int64s:
-        """Blocks (int64) changed by fast commits and without a copy in the log."""
-        blocks = self.fs.blocks
-        if not isinstance(blocks, ReplayedBlocks) or self._committed_only:
-            return np.zeros(0, np.int64)
-        known = np.zeros(0, np.int64) if self.copies is None else self.copies.blocks
-        return np.setdiff1d(blocks.changed.blocks, known)
-
-    @cached_property
-    def freed_by_fast_commits(self) -> Int64s:
-        """Inode numbers freed by fast commits, which record no time."""
-        before, blocks = self.before_fast_commits, self.fs.blocks
-        if before is None or not isinstance(blocks, ReplayedBlocks):
-            return np.zeros(0, np.int64)
-        numbers = inodes_in(self.fs, blocks.changed.blocks)
-        table = self.fs.inode_table(numbers)
-        changed = (table.raw != before.inode_table(numbers).raw).any(axis=1)
-        freed: Int64s = numbers[changed & (table.links_count == 0)]
-        return freed
-
-    def _pre_fast_commit_states(self) -> InodeTable:
-        """On-disk states of inodes that fast commits changed, if the log has no state of them."""
-        before, superblock = self.before_fast_commits, self.fs.superblock
-        numbers = inodes_in(self.fs, self.unlogged_changes)
-        if before is None or not len(numbers):
-            return self.fs.inode_table(np.zeros(0, np.int64))
-        table = before.inode_table(numbers)
-        kept = (table.raw != self.fs.inode_table(numbers).raw).any(axis=1)
-        if superblock.has_metadata_checksums:
-            kept &= inode_checksums_ok(table, superblock)
-        return self._ordinary_only(table.take(kept))
-
-    def _intermediate_states(self) -> Iterator[tuple[int, InodeTable]]:
-        """(tid, states) of inodes before the fast commit that removed them.
-
-        Includes changed inline directories, because they hold names, and reused inodes, because
-        the names of that time refer to them.
-        """
-        for tid, (fs, numbers) in self.intermediate_file_systems.items():
-            assert isinstance(fs.blocks, ReplayedBlocks) and self.before_fast_commits is not None
-            table = fs.inode_table(inodes_in(fs, fs.blocks.changed.blocks))
-            before = self.before_fast_commits.inode_table(table.number)
-            inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-            inline &= table.is_dir
-            reused = table.generation != before.generation
-            kept = (inline | reused) & (table.links_count > 0)
-            yield tid, self._ordinary_only(table.take(kept | np.isin(table.number, numbers)))
-
-    def _ordinary_only(self, table: InodeTable) -> InodeTable:
-        kept = is_user_inode(self.fs, table)
-        if self._directories is not None:
-            kept &= table.is_dir
-        return table.take(kept)
-
-    @cached_property
-    def intermediate_file_systems(self) -> dict[int, tuple[FileSystem, Int64s]]:
-        """Tid -> (file system before a fast commit that removes inodes, removed inode numbers)."""
-        before, blocks = self.before_fast_commits, self.fs.blocks
-        if before is None or not isinstance(blocks, ReplayedBlocks) or self._committed_only:
-            return {}
-        views = {}
-        for step, one in enumerate(
-            find_intermediate_states(blocks.log, before), TID_PRE_FAST_COMMIT + 1
-        ):
-            between = ReplayedBlocks(blocks.base, blocks.log, blocks.plan, one.changed)
-            views[step] = self.fs.with_blocks(between), one.numbers
-        return views
-
-    def _disk_states(self, numbers: Int64s) -> InodeTable:
-        """Inodes on disk: those with the given numbers, and all deleted ones."""
-        found = []
-        directories = [np.zeros(0, np.int64)]
-        limit = last_commit(self.log)
-        for table in self.fs.inode_batches():
-            if limit is not None:
-                self._late_changes += _count_changed(table, limit)
-            linked, directory = table.links_count > 0, table.is_dir
-            directories.append(table.number[directory & linked])
-            ordinary = is_user_inode(self.fs, table)
-            wanted = (ordinary & (table.links_count == 0)) | np.isin(table.number, numbers)
-            if self._directories is not None:
-                inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-                wanted = (wanted | (inline & ordinary)) & directory
-            found.append(table.take(wanted & (table.mode != 0)))
-        self.live_directories = np.concatenate(directories)
-        if not found:
-            found.append(self.fs.inode_table(np.zeros(0, np.int64)))
-        return InodeTable.concat(found)
+        return replace(self, states=InodeStates.by_instance(table, tid, untagged))
 
     @cached_property
     def live_copy(self) -> str:
         """Evidence that log and disk were acquired at different times; "" if there is none."""
-        late, limit = self._late_changes, last_commit(self.log)
+        late, limit = self.late_changes, last_commit(self.log)
         if limit is not None and isinstance(self.fs.blocks, ReplayedBlocks):
             under = self.fs.with_blocks(self.fs.blocks.base)  # below the replay
             numbers = inodes_in(self.fs, self.fs.blocks.plan.blocks)
-            late += _count_changed(under.inode_table(numbers), limit)
+            late += count_changed(under.inode_table(numbers), limit)
         if late:
             return f"{late:,} inodes changed after the last commit in the journal"
         if start_is_overwritten(self.log):
@@ -405,7 +224,7 @@ class History:
         last = self.last_rows
         linked = (self.states.tid[last] == TID_ON_DISK) & self.states.is_linked[last]
         used = self.fs.bitmaps.inodes_in_use(self.number)
-        if self._damaged_replay_start < TID_ON_DISK:  # the bitmap can be older than the inode
+        if self.damaged_from < TID_ON_DISK:  # the bitmap can be older than the inode
             used |= self.states.table.dtime[last] == 0
         freed = linked & ~used & (self.states.table.dtime[last] == 0)
         if freed.any():
@@ -435,25 +254,12 @@ class History:
         is_final[rows[final]] = True
         shown = np.flatnonzero(is_final[last] & states.is_linked[last])
         tid = states.tid[last[shown]]
-        unknown = (tid >= self._damaged_replay_start) & (tid < TID_PRE_FAST_COMMIT)
+        unknown = (tid >= self.damaged_from) & (tid < TID_PRE_FAST_COMMIT)
         rest = np.flatnonzero(~unknown & self.fs.bitmaps.inodes_in_use(self.number[shown]))
         unknown[rest] = ~self.fs.inode_rows(self.number[shown[rest]])[1]
         found = np.zeros(self.instance_count, bool)
         found[shown[unknown]] = True
         return found
-
-    @property
-    def _damaged_replay_start(self) -> int:
-        """First transaction of a replay with a damaged one, TID_ON_DISK if there is none.
-
-        0 if the file system needs recovery but has no readable log.
-        """
-        if self.log is None:
-            return 0 if self.fs.superblock.needs_recovery else int(TID_ON_DISK)
-        if not self.log.needs_recovery:
-            return int(TID_ON_DISK)
-        first = self.log.walk.first_order
-        return first if (self.log.damaged_orders >= first).any() else int(TID_ON_DISK)
 
     @cached_property
     def is_freed(self) -> Bools:
@@ -540,7 +346,7 @@ class History:
         rows, at = rows[owner], at[owner]
         copies = self.tree_block_copies(rows, at, blocks)
         logged = copies >= 0
-        data, readable = self.fetch_in_place(blocks, at)
+        data, readable = self.stages.fetch(blocks, at)
         if logged.any():
             assert self.log is not None
             data[logged] = self.log.read_copies(copies[logged])
@@ -578,22 +384,6 @@ class History:
         outdated = self.gaps.any_lost_between(copied, self.states.tid[rows])
         return np.where(outdated, NO_ROW, copies)
 
-    def fetch_in_place(self, blocks: Int64s, at: Int64s) -> tuple[Bytes2D, Bools]:
-        """As `fs.fetch`, with fast commits applied as of the tids `at`."""
-        if self.before_fast_commits is None:
-            return self.fs.fetch(blocks)
-        views = {int(TID_NONE): self.before_fast_commits}
-        views |= {tid: fs for tid, (fs, _) in self.intermediate_file_systems.items()}
-        views[int(TID_ON_DISK)] = self.fs
-        step = np.searchsorted(list(views), at, side="right") - 1
-        data = np.zeros((len(blocks), self.fs.superblock.block_size), np.uint8)
-        readable = np.zeros(len(blocks), bool)
-        for number, fs in enumerate(views.values()):
-            which = step == number
-            if which.any():
-                data[which], readable[which] = fs.fetch(blocks[which])
-        return data, readable
-
     @cached_property
     def epochs(self) -> Epochs:
         """Inode sizes and checksum seeds with which older blocks were written."""
@@ -603,31 +393,3 @@ class History:
             seed = superblock.seed if superblock.has_metadata_checksums else None
             return Epochs(superblock, (Epoch(superblock.inode_size, seed),), none, none)
         return epochs_of(self.fs, self.copies)
-
-
-def _sorted_by_instance(table: InodeTable, tid: Int64s, untagged: Bools) -> InodeStates:
-    """States sorted as in `InodeStates`."""
-    _, instance = np.unique(table.number << 32 | table.generation, return_inverse=True)
-    sort = np.lexsort((~untagged, tid, instance))
-    return InodeStates(table.take(sort), tid[sort], instance[sort], untagged[sort])
-
-
-def _count_changed(table: InodeTable, after: int) -> int:
-    """Number of inodes changed after a time (ns)."""
-    return int(((table.ctime > after) & (table.mode != 0)).sum())
-
-
-def inodes_in(fs: FileSystem, blocks: Int64s) -> Int64s:
-    """Numbers of all inodes in those of `blocks` that are inode table blocks."""
-    superblock = fs.superblock
-    per_block = superblock.block_size // superblock.inode_size
-    length = -(-superblock.inodes_per_group // per_block)
-    by_start = np.argsort(fs.groups.inode_table, kind="stable")
-    starts = fs.groups.inode_table[by_start]
-    place = np.searchsorted(starts, blocks, side="right") - 1
-    inside = (place >= 0) & (blocks - starts[np.maximum(place, 0)] < length)
-    place, skip = place[inside], (blocks - starts[np.maximum(place, 0)])[inside]
-    slots = (skip * per_block)[:, None] + np.arange(per_block)
-    numbers = by_start[place][:, None] * superblock.inodes_per_group + slots + 1
-    found: Int64s = numbers[slots < superblock.inodes_per_group]
-    return found

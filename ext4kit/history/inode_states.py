@@ -34,6 +34,13 @@ class InodeStates(Table):
     instance: Int64s
     untagged: Bools
 
+    @classmethod
+    def by_instance(cls, table: InodeTable, tid: Int64s, untagged: Bools) -> InodeStates:
+        """States in any order, sorted."""
+        _, instance = np.unique(table.number << 32 | table.generation, return_inverse=True)
+        sort = np.lexsort((~untagged, tid, instance))
+        return cls(table.take(sort), tid[sort], instance[sort], untagged[sort])
+
     @cached_property
     def is_linked(self) -> Bools:
         """True where `i_links_count > 0`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ext4kit.journal import Log
 from ext4kit.journal.ring import order_of
+from ext4kit.parsers.inode import InodeTable
 from ext4kit.units import NANOSECONDS
 
 TIME_TOLERANCE = NANOSECONDS  # ns; more than the difference between two clocks of one kernel
@@ -35,3 +36,8 @@ def start_is_overwritten(log: Log | None) -> bool:
     first = order_of(log.superblock.sequence, log.superblock.sequence)
     starts = (headers.position == log.superblock.start) & (headers.order == first)
     return not starts.any() and bool((known.committed & (known.order > first)).any())
+
+
+def count_changed(table: InodeTable, after: int) -> int:
+    """Number of inodes changed after a time (ns)."""
+    return int(((table.ctime > after) & (table.mode != 0)).sum())

@@ -55,7 +55,7 @@ def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
     is_freed = (states.table.links_count[last] == 0) & ~states.describes_content[last]
     shown = np.where(found.superseded, row, linked)
     dated = is_freed & history.is_freed[last]
-    dated &= ~np.isin(states.table.number[last], history.freed_by_fast_commits)
+    dated &= ~np.isin(states.table.number[last], history.stages.freed)
     mtime = states.table.mtime
     return DeletionFacts(
         *_complete_owners(history, row, linked),

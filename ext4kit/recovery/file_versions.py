@@ -18,7 +18,7 @@ from ext4kit.errors import NotFoundError, RequestError, path_text
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.directories import with_inodes
-from ext4kit.history import TID_ON_DISK, History
+from ext4kit.history import TID_ON_DISK, History, read_history
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG, DirectoryBlockHistory
 from ext4kit.history.entry_intervals import find_numbers_of
 from ext4kit.history.paths import PathHistory
@@ -103,7 +103,7 @@ def find_versions(
     shared = SharedLog.of(given)
     live = _live_inode(shared.fs, path)
     numbers = find_numbers_of(
-        DirectoryBlockHistory(History(shared, directories_only=True)), path.rpartition(b"/")[2]
+        DirectoryBlockHistory(read_history(shared, directories_only=True)), path.rpartition(b"/")[2]
     )
     numbers = np.union1d(numbers, [] if live is None else [live.number]).astype(np.int64)
     found = find_deleted(shared, True, sources, progress, numbers).files

@@ -7,7 +7,7 @@ from functools import cache
 
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
-from ext4kit.history import History
+from ext4kit.history import read_history
 from ext4kit.history.inode_states import NO_NUMBERS
 from ext4kit.journal import SharedLog
 from ext4kit.problems import Severity
@@ -48,7 +48,7 @@ def find_deleted(
         watched: inode numbers of which each recorded state is an earlier version.
     """
     shared = SharedLog.of(fs)
-    history, fs = History(shared, keeps_rewritten=versions, watched=watched), shared.fs
+    history, fs = read_history(shared, keeps_rewritten=versions, watched=watched), shared.fs
     scan = scan_unallocated(history, sources, progress)
     artifacts = derive_artifacts(history, scan, sources)
     history = artifacts.history  # with the states that were found

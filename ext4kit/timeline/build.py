@@ -13,7 +13,7 @@ import numpy as np
 from ext4kit.arrays.lookup import AsOfIndex, values_at
 from ext4kit.arrays.types import Int32s, Int64s
 from ext4kit.filesystem import FileSystem
-from ext4kit.history import TID_NONE, TID_ON_DISK, History
+from ext4kit.history import TID_NONE, TID_ON_DISK, History, read_history
 from ext4kit.history.directory_blocks import DirectoryBlockHistory
 from ext4kit.history.entry_intervals import find_entry_intervals
 from ext4kit.journal import BlockHistory, ReplayedBlocks, SharedLog
@@ -243,7 +243,7 @@ def build_timeline(given: FileSystem | SharedLog, progress: Progress | None = No
         progress: called with (done, total) during the work.
     """
     shared = SharedLog.of(given)
-    history, fs = History(shared, directories_only=True, committed_only=True), shared.fs
+    history, fs = read_history(shared, directories_only=True, committed_only=True), shared.fs
     clock = CommitClock(history.log, fs.superblock.mkfs_time, history.gaps)
     if history.copies is None:
         fs.problems.add("timeline", "the file system has no readable journal", Severity.WARNING)

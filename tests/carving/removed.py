@@ -16,7 +16,7 @@ import ext4kit
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.carving import BlockFeatures, carve, feature_scanner, format_sizes
-from ext4kit.history import History
+from ext4kit.history import read_history
 from ext4kit.recovery.maps.indirect_maps import rebuild_indirect_maps
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps, from_indirect_maps, headless_bodies
 from ext4kit.scan import scan
@@ -100,7 +100,7 @@ def carved_from(image: Path, contents: Sequence[bytes]) -> Score:
     wanted = {hashlib.sha256(content).digest() for content in contents}
     with ext4kit.open(image) as opened:
         fs = opened.volume().filesystem()
-        space = UnallocatedSpace(History(fs))
+        space = UnallocatedSpace(read_history(fs))
         pointers = indirect_scanner(fs.superblock)
         seen = scan(space, [feature_scanner, pointers])
         trees = rebuild_indirect_maps(space, np.concatenate(seen.of(pointers)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.history import History
+from ext4kit.history import read_history
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from sample_images.recipes.contents import noise
@@ -76,7 +76,7 @@ def test_a_log_that_went_on_behind_its_superblock_tells_a_live_copy(tmp_path: Pa
     moments = [tmp_path / str(number) for number in range(10)]
     in_use(disk, moments)
     put_together(disk.image, moments[-1], moments[-1], superblock=moments[0])
-    assert "where the journal superblock starts" in History(disk.file_system()).live_copy
+    assert "where the journal superblock starts" in read_history(disk.file_system()).live_copy
 
 
 def test_a_power_cut_is_no_live_copy(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_power_cut_is_no_live_copy(tmp_path: Path) -> None:
     in_use(disk, moments)
     for moment in moments:
         moment.replace(disk.image)
-        history = History(disk.file_system())
+        history = read_history(disk.file_system())
         assert history.log is not None
         assert history.log.needs_recovery
         assert not history.live_copy

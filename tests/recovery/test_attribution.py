@@ -149,7 +149,7 @@ def blocks_of(
         tree_blocks=(owner, node),
     )
     uses = RecordedUses(logged or claims(), journaled or claims(), claims())
-    history.freed_by_fast_commits = none
+    history.stages = SimpleNamespace(freed=none)
     deletion = SimpleNamespace(
         tid=np.full(len(found), STATE), mtime_changed=np.zeros(len(found), bool)
     )

@@ -11,7 +11,7 @@ import ext4kit
 import ext4kit.history.directory_blocks
 import ext4kit.history.entry_intervals
 import ext4kit.journal.ring
-from ext4kit.history import History
+from ext4kit.history import read_history
 from ext4kit.history.directory_blocks import DirectoryBlockHistory
 from ext4kit.history.entry_intervals import EntryIntervals, find_entry_intervals
 from ext4kit.timeline import Event, EventKind, build_timeline
@@ -51,7 +51,9 @@ def rows(found: EntryIntervals) -> list[tuple[object, ...]]:
 
 def appearances(path: Path) -> list[tuple[object, ...]]:
     with ext4kit.open(path) as image:
-        history = History(image.volume().filesystem(), directories_only=True, committed_only=True)
+        history = read_history(
+            image.volume().filesystem(), directories_only=True, committed_only=True
+        )
         return rows(find_entry_intervals(DirectoryBlockHistory(history)))
 
 

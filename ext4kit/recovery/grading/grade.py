@@ -177,6 +177,6 @@ def _changed_later(blocks: BlockAttribution) -> Bools:
     inline = (table.flags[row] & int(InodeFlags.INLINE_DATA)) != 0
     empty = table.is_regular[row] & ~inline & (blocks.block_counts == 0)
     by_fast_commit = (tid >= TID_PRE_FAST_COMMIT) & (tid < TID_ON_DISK)
-    by_fast_commit |= np.isin(table.number[row], history.freed_by_fast_commits)
+    by_fast_commit |= np.isin(table.number[row], history.stages.freed)
     changed: Bools = empty & (by_fast_commit | blocks.deletion.mtime_changed)
     return changed

@@ -10,7 +10,7 @@ import pytest
 
 import ext4kit
 from ext4kit.filesystem import FileSystem
-from ext4kit.history import History
+from ext4kit.history import History, read_history
 from ext4kit.scan import scan
 from ext4kit.unallocated.metadata import MetadataBlocks, metadata_scanner
 from ext4kit.unallocated.owners import SeedIndex, index_known_inodes, number_inode_blocks
@@ -44,7 +44,7 @@ Scenes = Callable[[str], Seen]
 def look_at(image: Path, truth: Truth) -> Seen:
     """Open an image and look through its free space and its log."""
     fs = ext4kit.open(str(image)).volume().filesystem()
-    history = History(fs)
+    history = read_history(fs)
     space = UnallocatedSpace(history)
     metadata = metadata_scanner(fs.superblock)
     found = MetadataBlocks.concat(scan(space, [metadata]).of(metadata))

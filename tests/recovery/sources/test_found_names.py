@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ext4kit.arrays.types import NO_ROW
-from ext4kit.history import History
+from ext4kit.history import read_history
 from ext4kit.history.entry_intervals import SLACK_ENTRY
 from ext4kit.history.journal_gaps import NO_RESTART, JournalGaps
 from ext4kit.history.paths import PathHistory
@@ -107,7 +107,7 @@ def test_a_directory_that_may_have_moved_since_gives_no_path(tmp_path: Path, mov
             time.sleep(0.05)  # the kernel's clock for times of files moves in ticks
             (root / "folder").rename(root / "elsewhere")
     disk.forget()
-    history = History(disk.file_system())
+    history = read_history(disk.file_system())
     entry = _entry(folder, number, child)
     name = FoundEntryPaths(history, PathHistory(history), entry).name_of(
         int(np.searchsorted(history.number, child))
@@ -135,7 +135,7 @@ def test_a_block_that_names_another_parent_gives_no_present_place(
         (root / "above" / "folder").rename(root / "elsewhere")
         (root / "elsewhere" / "other").unlink()  # as late as the last change of the entries
     disk.forget()
-    history = History(disk.file_system())
+    history = read_history(disk.file_system())
     entry = _entry(folder, number, child, above if is_first_block else 0)
     name = FoundEntryPaths(history, PathHistory(history), entry).name_of(
         int(np.searchsorted(history.number, child))
@@ -166,7 +166,7 @@ def test_a_directory_whose_inode_another_file_has_names_no_later_file(tmp_path: 
         assert (root / "and then").stat().st_ino == folder
         remove(root / "later")
     disk.forget()
-    history = History(disk.file_system())
+    history = read_history(disk.file_system())
     entry = _entry(folder, number, child)
     paths = FoundEntryPaths(history, PathHistory(history), entry)
     assert paths.name_of(int(np.searchsorted(history.number, child))) is None

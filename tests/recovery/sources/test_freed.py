@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ext4kit.history import History
+from ext4kit.history import read_history
 from ext4kit.recovery.maps.freed_blocks import find_freed_runs, runs_of_sole_freed_inode
 from sample_images.recipes import syscalls
 from sample_images.recipes.machine import sync
@@ -83,7 +83,7 @@ def test_a_file_made_in_the_transaction_in_which_it_went_gets_nothing_of_others(
         assert (root / "passing").stat().st_ino == number
         (root / "passing").unlink()
         sync(root)
-    history = History(disk.file_system())
+    history = read_history(disk.file_system())
     freed = find_freed_runs(history)
     assert freed.length.sum() >= 18
     life, _ = runs_of_sole_freed_inode(history, freed, np.zeros(0, np.int64))
@@ -110,7 +110,7 @@ def test_a_file_that_lost_blocks_to_a_later_one_gets_no_shorter_map(
         sync(root)
         if removed:
             remove(root / "in-between-0")
-    history = History(disk.file_system())
+    history = read_history(disk.file_system())
     freed = find_freed_runs(history)
     life, runs = runs_of_sole_freed_inode(history, freed, np.zeros(0, np.int64))
     lost = np.flatnonzero((history.number == number) & (history.last_content_row < 0))

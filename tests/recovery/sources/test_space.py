@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ext4kit
-from ext4kit.history import History
+from ext4kit.history import read_history
 from ext4kit.scan import Scanner, scan
 from ext4kit.unallocated import space
 from ext4kit.unallocated.space import UnallocatedSpace
@@ -50,7 +50,7 @@ def test_the_stretches_are_the_free_blocks_that_hold_data(
         fs = opened.volume().filesystem(replay=False)
         size = fs.superblock.block_size
         looked = [(s.blocks, s.data.any(axis=1), s.data.copy(), s.in_log)
-                  for s in UnallocatedSpace(History(fs)).batches()]  # fmt: skip
+                  for s in UnallocatedSpace(read_history(fs)).batches()]  # fmt: skip
     free, raw = _free_blocks(image), image.read_bytes()
     seen: list[int] = []
     for blocks, _, data, in_log in looked:
@@ -70,7 +70,7 @@ def test_a_survey_gives_every_stretch_in_order_to_every_look(
     monkeypatch.setattr(space, "BYTES_AT_ONCE", 32 << 10)
     told: list[tuple[int, int]] = []
     with ext4kit.open(image) as opened:
-        room = UnallocatedSpace(History(opened.volume().filesystem()))
+        room = UnallocatedSpace(read_history(opened.volume().filesystem()))
         blocks = Scanner("blocks", lambda batch: batch.blocks)
         sums = Scanner("sums", lambda batch: int(batch.data.sum()))
         found = scan(room, (blocks, sums), lambda done, total: told.append((done, total)))

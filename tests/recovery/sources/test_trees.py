@@ -13,7 +13,7 @@ import ext4kit
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content
-from ext4kit.history import History
+from ext4kit.history import read_history
 from ext4kit.recovery.maps.indirect_maps import IndirectMaps, rebuild_indirect_maps
 from ext4kit.scan import scan
 from ext4kit.unallocated.indirect import indirect_scanner
@@ -25,7 +25,7 @@ from tests.recovery.sources.conftest import Scenes
 
 
 def _trees(fs: FileSystem) -> IndirectMaps:
-    space = UnallocatedSpace(History(fs))
+    space = UnallocatedSpace(read_history(fs))
     pointers = indirect_scanner(fs.superblock)
     found = scan(space, [pointers]).of(pointers)
     return rebuild_indirect_maps(space, np.concatenate(found))

@@ -1,0 +1,232 @@
+"""The inode states of a file system, read from the log, from fast commits and from the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ext4kit.arrays.types import Bools, Int64s
+from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.inodes import is_user_inode
+from ext4kit.history.fast_commit_stages import FastCommitStages, inodes_in
+from ext4kit.history.history import History
+from ext4kit.history.inode_states import (
+    NO_NUMBERS,
+    TID_ON_DISK,
+    TID_PRE_FAST_COMMIT,
+    InodeStates,
+)
+from ext4kit.history.live_copy import count_changed, last_commit
+from ext4kit.history.stable_inodes import OwnedRuns, split_stable
+from ext4kit.history.writes import Writes, find_writes
+from ext4kit.journal import InodeVersions, Log, SharedLog, inode_version_batches
+from ext4kit.journal.replay import ReplayedBlocks, plan_readable
+from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_checksums_ok, parse_inodes
+
+
+def read_history(
+    fs: FileSystem | SharedLog,
+    *,
+    directories_only: bool = False,
+    committed_only: bool = False,
+    keeps_rewritten: bool = False,
+    watched: Int64s = NO_NUMBERS,
+) -> History:
+    """The history of a file system.
+
+    Args:
+        fs: the file system, or what shares its log.
+        directories_only: keep only states of inodes that are directories at some time; no inode
+            is then treated as stable.
+        committed_only: ignore transactions without a valid commit block, and the states before
+            and between fast commits.
+        keeps_rewritten: keep the states of inodes with copies of their content in the log.
+        watched: inode numbers of which all states are kept.
+    """
+    shared = SharedLog.of(fs)
+    log, copies = shared.log, shared.copies(committed_only)
+    damaged_from = _damaged_replay_start(shared.fs, log)
+    fs = shared.fs if damaged_from == TID_ON_DISK else _with_readable_replay(shared.fs)
+    copied = np.zeros(0, np.int64) if copies is None else copies.blocks
+    stages = FastCommitStages(fs, copied, committed_only)
+    reader = _StateReader(fs, log, stages, directories_only, watched)
+    reader.rewritten = copied if keeps_rewritten and copies is not None else None
+    states = reader.read(inode_version_batches(fs, copies) if copies else iter(()))
+    return History(
+        fs,
+        log,
+        copies,
+        stages,
+        states,
+        Writes.joined(reader.writes),
+        tuple(reader.stable_runs),
+        reader.live_directories,
+        watched,
+        damaged_from,
+        reader.late_changes,
+    )
+
+
+def _damaged_replay_start(fs: FileSystem, log: Log | None) -> int:
+    """First transaction of a replay with a damaged one, TID_ON_DISK if there is none.
+
+    0 if the file system needs recovery but has no readable log.
+    """
+    if log is None:
+        return 0 if fs.superblock.needs_recovery else int(TID_ON_DISK)
+    if not log.needs_recovery:
+        return int(TID_ON_DISK)
+    first = log.walk.first_order
+    return first if (log.damaged_orders >= first).any() else int(TID_ON_DISK)
+
+
+def _with_readable_replay(fs: FileSystem) -> FileSystem:
+    """The file system with all readable copies replayed, where damage ends the replay early."""
+    blocks = fs.blocks
+    if not isinstance(blocks, ReplayedBlocks):
+        return fs
+    plan = plan_readable(blocks.log)
+    return fs.with_blocks(ReplayedBlocks(blocks.base, blocks.log, plan, blocks.changed))
+
+
+class _StateReader:
+    """Reads the states of inodes, and on the way what `History` needs of all of them.
+
+    Attributes:
+        writes: transactions in which files were written; none with `directories_only`.
+        stable_runs: runs of the stable inodes, one table per batch.
+        live_directories: inode numbers of all directories that are linked on disk, ascending.
+        late_changes: number of inodes changed after the last commit.
+        rewritten: blocks with copies in the log; inodes that map one are not stable.
+
+    Args:
+        fs: the file system.
+        log: its log, None without a readable one.
+        stages: of its fast commits.
+        directories_only: as for `read_history`.
+        watched: as for `read_history`.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        log: Log | None,
+        stages: FastCommitStages,
+        directories_only: bool,
+        watched: Int64s,
+    ) -> None:
+        self._fs, self._log, self._stages, self._watched = fs, log, stages, watched
+        self._directories = np.zeros(0, np.int64) if directories_only else None
+        self.writes: list[Writes] = []
+        self.stable_runs: list[OwnedRuns] = []
+        self.live_directories: Int64s = np.zeros(0, np.int64)
+        self.late_changes = 0
+        self.rewritten: Int64s | None = None
+
+    def read(self, logged: Iterator[InodeVersions]) -> InodeStates:
+        """All states, sorted by instance and tid.
+
+        Args:
+            logged: inodes in the copies of the log, in batches.
+        """
+        superblock, none = self._fs.superblock, np.zeros(0, np.int64)
+        nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
+        tables, tids = [nothing], [none]
+        for versions in logged:
+            table, tid = self._changing_states(versions)
+            tables.append(table)
+            tids.append(tid)
+        for at, table in [
+            (TID_PRE_FAST_COMMIT, self._pre_fast_commit_states()),
+            *self._intermediate_states(),
+        ]:
+            tables.append(table)
+            tids.append(np.full(len(table), at))
+        numbers = np.concatenate([table.number for table in tables])
+        on_disk = self._disk_states(np.unique(numbers))
+        table = InodeTable.concat([*tables, on_disk])
+        tid = np.concatenate([*tids, np.full(len(on_disk), TID_ON_DISK)])
+        return InodeStates.by_instance(table, tid, np.zeros(len(table), bool))
+
+    def _changing_states(self, versions: InodeVersions) -> tuple[InodeTable, Int64s]:
+        """(states, tids) of valid inodes in a batch of the log, without stable inodes."""
+        superblock = self._fs.superblock
+        table = parse_inodes(versions.rows, versions.number, superblock)
+        ordinary = is_user_inode(self._fs, table)
+        kept = np.flatnonzero(ordinary)
+        if not ordinary.all():
+            table = table.take(kept)
+        needed = self._select_states(table, versions.order[kept])
+        kept, table = kept[needed], table.take(needed)
+        if superblock.has_metadata_checksums:
+            sound = inode_checksums_ok(table, superblock)
+            kept, table = kept[sound], table.take(sound)
+        return table, versions.order[kept]
+
+    def _select_states(self, table: InodeTable, tid: Int64s) -> Bools:
+        """True for each state of a batch that is kept; also records the writes of all states."""
+        if self._directories is None:
+            assert self._log is not None
+            self.writes.append(find_writes(table, tid, self._log.transactions))
+            stable, runs = split_stable(self._fs, table, self._watched, self.rewritten)
+            self.stable_runs.append(runs)
+            return ~stable
+        found = table.number[table.is_dir]
+        self._directories = np.union1d(self._directories, found)
+        return np.isin(table.number, self._directories)
+
+    def _pre_fast_commit_states(self) -> InodeTable:
+        """On-disk states of inodes that fast commits changed, if the log has no state of them."""
+        before, superblock = self._stages.before, self._fs.superblock
+        numbers = inodes_in(self._fs, self._stages.unlogged_changes)
+        if before is None or not len(numbers):
+            return self._fs.inode_table(np.zeros(0, np.int64))
+        table = before.inode_table(numbers)
+        kept = (table.raw != self._fs.inode_table(numbers).raw).any(axis=1)
+        if superblock.has_metadata_checksums:
+            kept &= inode_checksums_ok(table, superblock)
+        return self._ordinary_only(table.take(kept))
+
+    def _intermediate_states(self) -> Iterator[tuple[int, InodeTable]]:
+        """(tid, states) of inodes before the fast commit that removed them.
+
+        Includes changed inline directories, because they hold names, and reused inodes, because
+        the names of that time refer to them.
+        """
+        for tid, (fs, numbers) in self._stages.between.items():
+            assert isinstance(fs.blocks, ReplayedBlocks) and self._stages.before is not None
+            table = fs.inode_table(inodes_in(fs, fs.blocks.changed.blocks))
+            before = self._stages.before.inode_table(table.number)
+            inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+            inline &= table.is_dir
+            reused = table.generation != before.generation
+            kept = (inline | reused) & (table.links_count > 0)
+            yield tid, self._ordinary_only(table.take(kept | np.isin(table.number, numbers)))
+
+    def _ordinary_only(self, table: InodeTable) -> InodeTable:
+        kept = is_user_inode(self._fs, table)
+        if self._directories is not None:
+            kept &= table.is_dir
+        return table.take(kept)
+
+    def _disk_states(self, numbers: Int64s) -> InodeTable:
+        """Inodes on disk: those with the given numbers, and all deleted ones."""
+        found = []
+        directories = [np.zeros(0, np.int64)]
+        limit = last_commit(self._log)
+        for table in self._fs.inode_batches():
+            if limit is not None:
+                self.late_changes += count_changed(table, limit)
+            linked, directory = table.links_count > 0, table.is_dir
+            directories.append(table.number[directory & linked])
+            ordinary = is_user_inode(self._fs, table)
+            wanted = (ordinary & (table.links_count == 0)) | np.isin(table.number, numbers)
+            if self._directories is not None:
+                inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+                wanted = (wanted | (inline & ordinary)) & directory
+            found.append(table.take(wanted & (table.mode != 0)))
+        self.live_directories = np.concatenate(directories)
+        if not found:
+            found.append(self._fs.inode_table(np.zeros(0, np.int64)))
+        return InodeTable.concat(found)
