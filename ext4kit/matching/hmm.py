@@ -109,7 +109,7 @@ class Observations(Table):
 
     @property
     def restart_rank(self) -> Int64s:
-        """Number of files created before the known file directly in front, NOTHING for none."""
+        """Number of files created before the known file directly before it, NOTHING for none."""
         return np.where(self.previous.contents_between == 0, self.previous.rank, NOTHING)
 
 
@@ -171,7 +171,7 @@ class _Pairs(Table):
 
 @dataclass(frozen=True, slots=True)
 class _Behind(Table):
-    """Contents directly behind a known file, of several problems.
+    """Contents directly after a known file, of several problems.
 
     Attributes:
         row: the problem; close: 1 where the known file is in its group, else 0.
@@ -190,7 +190,7 @@ class _Counts:
     Attributes:
         ways: float (m, parts, 5), steps NEXT, SKIP_AHEAD, BACKWARD, JUMP, and to the very next
             file.
-        restarts: float (m, parts), steps from a known file in front.
+        restarts: float (m, parts), steps from a known file before.
     """
 
     ways: Float64s
@@ -436,7 +436,7 @@ class _Batch:
         follows = params.restart.astype(np.float32)
         running = (self._sizes[active, 0] > np.arange(steps)[:, None]).sum(axis=1).tolist()
         unassigned = self._unassigned[active].T[..., None].astype(np.float32)
-        behind = self._restarts(active)
+        followers = self._restarts(active)
         likely = self._likely(active)
         last = np.zeros((steps + 1, parts, files), np.float32)
         last[0] = (np.arange(files) < count[:, None]) / count[:, None]
@@ -444,8 +444,8 @@ class _Batch:
         for at, some in enumerate(running):
             before = last[at, :some]
             own = model.forward(before, share[at, :some], left_out[at, :some])
-            if at in behind:
-                known = behind[at]
+            if at in followers:
+                known = followers[at]
                 part = follows[known.row, known.close][:, None]
                 anew = restart.forward(before[known.row], known.row, known.made)
                 own[known.row] = own[known.row] * (1 - part) + anew * part
@@ -466,8 +466,8 @@ class _Batch:
             chance *= now
             chance -= stays * before
             now *= likely[at, :some]
-            if at in behind:
-                known = behind[at]
+            if at in followers:
+                known = followers[at]
                 part = follows[known.row, known.close][:, None]
                 anew = part * restart.backward(now[known.row], known.row, known.made)
                 counts.restarts[at, known.row] = np.einsum("pn,pn->p", anew, before[known.row])
@@ -475,13 +475,13 @@ class _Batch:
             found = model.backward(now, share[at, :some], left_out[at, :some])
             if counts_steps:
                 counts.ways[at, :some] = model.expected_steps(before)
-            if at in behind:
+            if at in followers:
                 found[known.row] += anew
             np.add(found, stays, out=now)
         return self._pairs_of(last[1:], active), counts
 
     def _restarts(self, active: Rows) -> dict[int, _Behind]:
-        """Step -> the active problems whose content there lies directly behind a known file."""
+        """Step -> the active problems whose content there lies directly after a known file."""
         known = self._restart[active].T
         content, row = np.nonzero(known != NOTHING)
         close = self._close[active].T[content, row]

@@ -39,7 +39,7 @@ _LANGUAGE = re.compile(rb"^Language: *([A-Za-z]{2,3}(?:_[A-Z]{2})?(?:@\w+)?)$", 
 _PROJECT = re.compile(
     rb"^Project-Id-Version: *(?:GNU )?([A-Za-z][\w.+\-]*?)[ \-]v?\d", re.MULTILINE
 )
-_PYC_MARK = b"\r\n"  # behind the number of the version in a compiled Python module
+_PYC_MARK = b"\r\n"  # after the number of the version in a compiled Python module
 _LINKS = re.compile(rb"""\b(?:href|src)\s*=\s*(?:"[^"]*"|'[^']*')""", re.IGNORECASE)
 _HTML_TITLE = re.compile(
     rb"<title>\s*([\w.+\-]+)\s*(?:[-:|<]|&\w+;|&#\d+;|\xe2\x80)", re.IGNORECASE

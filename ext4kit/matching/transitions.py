@@ -5,7 +5,7 @@ for small files (up to 16 blocks) and large files. The next file follows the las
 place is full and another one is chosen. Each processor has its own place for small files (kernel
 Documentation/filesystems/ext4/allocators.rst). Measured on trees written by `cp`, `tar` and a
 downloader: 92 to 98 % of the files lie directly after the previous file of their kind. With two
-writers, the files of each lie in order. A file of one writer may lie in front of a file that the
+writers, the files of each lie in order. A file of one writer may lie before a file that the
 other had begun earlier.
 """
 
@@ -184,7 +184,7 @@ class TransitionModel:
         return np.stack(ways, axis=1)
 
     def _turned(self, values: Float32s, side: int, share: Float32s) -> Float32s:
-        """Share of the step BACKWARD, of the files behind each (side 1) or in front (side -1)."""
+        """Share of the step BACKWARD, of the files after each (side 1) or before it (side -1)."""
         rows = len(values)
         self._padded[:rows, _MAX_BACK:-_MAX_BACK] = values
         products, here = self._products[:, :rows], 0 if side > 0 else 1
@@ -221,7 +221,7 @@ class TransitionModel:
 
 
 class RestartModel:
-    """The next file where a known one lies directly in front of a content.
+    """The next file where a known one lies directly before a content.
 
     Args:
         left_out: float (parts,), share of files directly after it whose content lies elsewhere.

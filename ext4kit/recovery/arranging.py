@@ -36,7 +36,7 @@ ENCLOSED_FILES_PER_PART, ENCLOSED_WINDOW = 128, 8  # the same where contents are
 MIN_ENCLOSED_FILES = 448  # fewer are matched at once
 ENCLOSED_SPAN = 16  # files made between the two known files that enclose a content
 MIN_ENCLOSED = 0.98  # share of the contents
-_EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second extent and of those behind
+_EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second extent and of those after it
 
 
 def no_later_instance(blocks: BlockAttribution, rows: Int64s) -> Bools:
@@ -96,7 +96,7 @@ class MatchingProblem:
         self.placed, self.placed_folder, self.runs = placed, folder, (first, end, made, runs.owner)
         observed = contents.first_block[rows], contents.end_block[rows]
         known_runs = first, end, made, folder[runs.owner]
-        self.link, self.front, self.behind = neighbours_of(observed, known_runs)
+        self.link, self.previous, self.next = neighbours_of(observed, known_runs)
 
     @cached_property
     def has_name(self) -> Bools:
@@ -106,8 +106,8 @@ class MatchingProblem:
     @cached_property
     def enclosed(self) -> Bools:
         """Bool per content: the known files on both sides were made at about the same time."""
-        front, behind = self.front.rank, self.behind.rank
-        found: Bools = (front != NOTHING) & (behind >= front) & (behind - front <= ENCLOSED_SPAN)
+        before, after = self.previous.rank, self.next.rank
+        found: Bools = (before != NOTHING) & (after >= before) & (after - before <= ENCLOSED_SPAN)
         return found
 
     def absence_probability(self, some: Int64s, unclaimed: float) -> Float64s:
@@ -146,7 +146,7 @@ class DiskPart:
     unclaimed: float
 
 
-def split_problem(scene: MatchingProblem) -> Iterator[DiskPart]:
+def split_problem(matching: MatchingProblem) -> Iterator[DiskPart]:
     """The parts of a problem: files made one after the other, and the contents among them.
 
     A small problem is one part. Of a large one, only what was made around named files is looked at.
@@ -154,17 +154,17 @@ def split_problem(scene: MatchingProblem) -> Iterator[DiskPart]:
     nothing of it: then the parts are what lies between known files around named ones, and the work
     is in proportion to these. The last part has the files for which there is nothing to go by.
     """
-    files, contents = np.arange(len(scene.places)), np.arange(len(scene.rows))
+    files, contents = np.arange(len(matching.places)), np.arange(len(matching.rows))
     share, large = 1 - len(files) / len(contents), len(files) * len(contents) > MAX_PAIRS
     if large:
-        files = files[near(scene.has_name, CREATION_WINDOW)]
-    if len(scene.places) > MIN_ENCLOSED_FILES and scene.enclosed.mean() >= MIN_ENCLOSED:
-        yield from _enclosed_parts(scene, files, share)
+        files = files[near(matching.has_name, CREATION_WINDOW)]
+    if len(matching.places) > MIN_ENCLOSED_FILES and matching.enclosed.mean() >= MIN_ENCLOSED:
+        yield from _enclosed_parts(matching, files, share)
         return
     if not large:
         yield DiskPart(files, np.ones(len(files), bool), contents, share)
         return
-    among = _ContentsAmong(scene, np.zeros(len(contents), bool))
+    among = _ContentsAmong(matching, np.zeros(len(contents), bool))
     for start in range(0, len(files), FILES_PER_PART):
         stop = start + FILES_PER_PART
         low, high = max(start - CREATION_WINDOW, 0), min(stop + CREATION_WINDOW, len(files))
@@ -175,20 +175,22 @@ def split_problem(scene: MatchingProblem) -> Iterator[DiskPart]:
             yield DiskPart(some, own, observed, 1 - len(some) / len(observed))
 
 
-def _enclosed_parts(scene: MatchingProblem, files: Rows, share: float) -> Iterator[DiskPart]:
+def _enclosed_parts(matching: MatchingProblem, files: Rows, share: float) -> Iterator[DiskPart]:
     """Parts that begin and end at known files.
 
     Args:
-        scene: known files enclose nearly all of its contents.
+        matching: known files enclose nearly all of its contents.
         files: those that the parts decide on.
         share: `DiskPart.unclaimed` of all of them.
     """
-    every = np.arange(len(scene.places))
-    sides = np.concatenate([scene.front.rank[scene.enclosed], scene.behind.rank[scene.enclosed]])
+    every = np.arange(len(matching.places))
+    sides = np.concatenate(
+        [matching.previous.rank[matching.enclosed], matching.next.rank[matching.enclosed]]
+    )
     piece = np.searchsorted(np.unique(sides), every, side="right")  # files between two known ones
-    solved = np.isin(piece, piece[near(scene.has_name, ENCLOSED_WINDOW)])
+    solved = np.isin(piece, piece[near(matching.has_name, ENCLOSED_WINDOW)])
     changes = np.flatnonzero(np.diff(solved)) + 1
-    among = _ContentsAmong(scene, scene.enclosed)
+    among = _ContentsAmong(matching, matching.enclosed)
     for low, high in itertools.pairwise([0, *changes.tolist(), len(every)]):
         for start in range(low, high if solved[low] else low, ENCLOSED_FILES_PER_PART):
             stop = min(start + ENCLOSED_FILES_PER_PART, high)
@@ -208,12 +210,12 @@ class _ContentsAmong:
     """Contents by the ranks of the known files beside them.
 
     Args:
-        scene: all files and contents.
+        matching: all files and contents.
         by_both: bool per content, where both known files have to be in a range, not only one.
     """
 
-    def __init__(self, scene: MatchingProblem, by_both: Bools) -> None:
-        self._by_both, self._sides = by_both, (scene.front.rank, scene.behind.rank)
+    def __init__(self, matching: MatchingProblem, by_both: Bools) -> None:
+        self._by_both, self._sides = by_both, (matching.previous.rank, matching.next.rank)
         self._orders = [np.argsort(side, kind="stable") for side in self._sides]
 
     def find(self, first: int, last: int) -> Rows:
@@ -236,15 +238,15 @@ def near(marked: Bools, distance: int) -> Bools:
     return sums[high] > sums[low]
 
 
-def observations_of(scene: MatchingProblem, part: DiskPart, classes: Int64s) -> Observations:
+def observations_of(matching: MatchingProblem, part: DiskPart, classes: Int64s) -> Observations:
     """Contents with the known files beside them."""
     some, contents = part.files, part.contents
     unassigned = np.full(len(contents), max(P_UNASSIGNED_MIN, part.unclaimed))
-    front = _neighbour_subset(scene.front, some, contents)
-    behind = _neighbour_subset(scene.behind, some, contents)
-    link = scene.link[contents]
+    before = _neighbour_subset(matching.previous, some, contents)
+    after = _neighbour_subset(matching.next, some, contents)
+    link = matching.link[contents]
     link[1:][np.diff(contents) != 1] = Adjacency.FAR
-    return Observations(classes, link, unassigned, front, behind, np.full(len(contents), NOTHING))
+    return Observations(classes, link, unassigned, before, after, np.full(len(contents), NOTHING))
 
 
 class JointProblem:
@@ -253,18 +255,18 @@ class JointProblem:
     There a known file tells more of the next content than the last content does.
     """
 
-    def __init__(self, scene: MatchingProblem, some: Int64s, contents: Int64s) -> None:
+    def __init__(self, matching: MatchingProblem, some: Int64s, contents: Int64s) -> None:
         self._files, self._contents = len(some), len(contents)
-        first, end, made, owner = scene.runs
+        first, end, made, owner = matching.runs
         near = (made >= some[0] - CREATION_WINDOW) & (made <= some[-1] + CREATION_WINDOW)
         owners, self._owner = np.unique(owner[near], return_inverse=True)
-        time = np.concatenate([scene.table.crtime[some], scene.placed.time[owners]])
-        number = np.concatenate([scene.table.number[some], scene.placed.number[owners]])
+        time = np.concatenate([matching.table.crtime[some], matching.placed.time[owners]])
+        number = np.concatenate([matching.table.number[some], matching.placed.number[owners]])
         self._made = np.lexsort((number, time))  # asked for first, then known ones
-        self._folder = scene.placed_folder[owners]
-        rows = scene.rows[contents]
-        first = np.concatenate([scene.contents.first_block[rows], first[near]])
-        end = np.concatenate([scene.contents.end_block[rows], end[near]])
+        self._folder = matching.placed_folder[owners]
+        rows = matching.rows[contents]
+        first = np.concatenate([matching.contents.first_block[rows], first[near]])
+        end = np.concatenate([matching.contents.end_block[rows], end[near]])
         self._order = allocation_order(first, end)
         self._lies = first[self._order], end[self._order]
 
@@ -288,11 +290,11 @@ class JointProblem:
         state[self._made] = np.arange(len(self._made))
         known = np.append(np.full(self._contents, NOTHING), state[self._files + self._owner])
         empty = np.zeros(0, np.int64)
-        link, front, behind = neighbours_of(self._lies, (empty, empty, empty, empty))
+        link, before, after = neighbours_of(self._lies, (empty, empty, empty, empty))
         odd = np.append(np.full(self._contents, unassigned), np.zeros(runs))
         alike = np.append(classes, np.zeros(runs, np.int64))
         observed = Observations(
-            alike[self._order], link, odd[self._order], front, behind, known[self._order]
+            alike[self._order], link, odd[self._order], before, after, known[self._order]
         )
         place = np.empty(len(self._order), np.int64)
         place[self._order] = np.arange(len(self._order))
@@ -300,7 +302,7 @@ class JointProblem:
         return observed, every, told
 
     def has_known_neighbours(self, aligned: Posteriors) -> Bools:
-        """Bool per content: what lies in front and behind is known, or as good as known."""
+        """Bool per content: what lies before and after is known, or as good as known."""
         likely = np.zeros(len(self._order) + 2)
         np.maximum.at(likely, aligned.observation + 1, aligned.probability)
         likely[[0, -1]] = 1

@@ -144,12 +144,12 @@ def match_contents(
         by_list = match_listed(listed, rows, files)
     by_order, named = _ByOrder(), by_list.named
     if len(rows) <= MAX_CONTENTS:
-        scene = MatchingProblem(blocks, contents, known, names, places, rows)
-        parts = list(split_problem(scene))
+        matching = MatchingProblem(blocks, contents, known, names, places, rows)
+        parts = list(split_problem(matching))
         for part in parts:
             for place in places[part.files[part.own]].tolist():
                 joined.pop(place, None)
-        by_order = _match_by_order(scene, parts, by_list, progress)
+        by_order = _match_by_order(matching, parts, by_list, progress)
         joined |= by_order.found
         named = by_list.supported(by_order.likely)
     certain = {
@@ -208,26 +208,26 @@ def match_between(
 
 
 def _match_by_order(
-    scene: MatchingProblem,
+    matching: MatchingProblem,
     parts: Sequence[DiskPart],
     listed: ListedMatches,
     progress: Progress | None,
 ) -> _ByOrder:
     """Those to which all around them, their names and their contents leave one answer."""
     found = _ByOrder()
-    parts = [part for part in parts if scene.has_name[part.files[part.own]].any()]
+    parts = [part for part in parts if matching.has_name[part.files[part.own]].any()]
     if not parts:
         return found
-    heads = _read_heads(scene, parts)
-    named = [name.name if name else None for name in scene.names]
+    heads = _read_heads(matching, parts)
+    named = [name.name if name else None for name in matching.names]
     endings, called = np.unique([name_class_of(name) for name in named], return_inverse=True)
     fits = likelihood_ratios(
         endings.tolist(), np.array([like for like, _ in heads.values()], np.int64)
     )
-    asked = [_PartOfDisk(scene, part, heads, called + 1, fits, listed) for part in parts]
+    asked = [_PartOfDisk(matching, part, heads, called + 1, fits, listed) for part in parts]
     asked = [one for one in asked if one.can_match]
     answers = posterior_pairs([one.problem for one in asked], progress)
-    mixed = _ambiguous_creation_order(scene.blocks, scene.table)
+    mixed = _ambiguous_creation_order(matching.blocks, matching.table)
     for one, aligned in zip(asked, answers, strict=True):
         one.accept(aligned, mixed, found)
     return found
@@ -249,16 +249,16 @@ class _ByOrder:
 
 
 def _read_heads(
-    scene: MatchingProblem, parts: Sequence[DiskPart]
+    matching: MatchingProblem, parts: Sequence[DiskPart]
 ) -> dict[int, tuple[int, NamesFound]]:
     """(class, names in it) of each content of the parts, by row of the problem."""
     heads: dict[int, tuple[int, NamesFound]] = {}
-    words = MentionIndex([name_parts(name) for name in scene.names]).words
+    words = MentionIndex([name_parts(name) for name in matching.names]).words
     for at in sorted({at for part in parts for at in part.contents.tolist()}):
-        row = int(scene.rows[at])
-        signature = int(scene.contents.signature[row])
-        is_catalogue = SIGNATURE_NAMES[signature] == "mo"  # its header comes behind its tables
-        head = head_at(scene.contents, row, CATALOGUE_HEAD if is_catalogue else HEAD)
+        row = int(matching.rows[at])
+        signature = int(matching.contents.signature[row])
+        is_catalogue = SIGNATURE_NAMES[signature] == "mo"  # its header comes after its tables
+        head = head_at(matching.contents, row, CATALOGUE_HEAD if is_catalogue else HEAD)
         like = classify_content(head, signature)
         heads[at] = like, find_names_in(head, words)
     return heads
@@ -268,7 +268,7 @@ class _PartOfDisk:
     """A part as `hmm` solves it, and what its answer means.
 
     Args:
-        scene: all files and contents.
+        matching: all files and contents.
         part: some of them.
         heads: as `_read_heads` gives them.
         name_class: int64, row of `fits` of each file.
@@ -278,34 +278,36 @@ class _PartOfDisk:
 
     def __init__(
         self,
-        scene: MatchingProblem,
+        matching: MatchingProblem,
         part: DiskPart,
         heads: dict[int, tuple[int, NamesFound]],
         name_class: Int64s,
         fits: Float64s,
         listed: ListedMatches,
     ) -> None:
-        self._scene, self._part, self._listed = scene, part, listed
+        self._matching, self._part, self._listed = matching, part, listed
         some, contents = part.files, part.contents
-        names = [scene.names[at] for at in some.tolist()]
+        names = [matching.names[at] for at in some.tolist()]
         mentions = MentionIndex([name_parts(name) for name in names])
         for at in contents.tolist():
             mentions.add_content(heads[at][1])
         classes = np.array([heads[at][0] for at in contents.tolist()])
         mentioned = listed.added_to(mentions.likelihood_ratios(), contents, some)
         files = FileStates(
-            name_class[some], scene.absence_probability(some, part.unclaimed), scene.folder[some]
+            name_class[some],
+            matching.absence_probability(some, part.unclaimed),
+            matching.folder[some],
         )
-        named = scene.has_name[some]
+        named = matching.has_name[some]
         self._evidence = _PairEvidence(named, fits[files.name_class], classes, mentioned)
         unassigned = part.unclaimed
-        joint = JointProblem(scene, some, contents) if unassigned > MAX_IMBALANCE else None
+        joint = JointProblem(matching, some, contents) if unassigned > MAX_IMBALANCE else None
         self._joint = joint if joint and joint.is_small_enough else None
         if self._joint:
             every = self._joint.with_known_runs(files, classes, mentioned, unassigned)
             self.problem = MatchingInput(*every, fits)
         else:
-            observed = observations_of(scene, part, classes)
+            observed = observations_of(matching, part, classes)
             self.problem = MatchingInput(observed, files, mentioned, fits)
 
     @property
@@ -321,14 +323,14 @@ class _PartOfDisk:
             mixed: bool per file of all, as `_ambiguous_creation_order` gives it.
             found: to add to.
         """
-        scene, part = self._scene, self._part
+        matching, part = self._matching, self._part
         held = shift_odds(self.problem, aligned) <= MAX_SHIFT_ODDS
         if self._joint:
             held = self._joint.of_contents(held) & self._joint.has_known_neighbours(aligned)
             aligned = self._joint.restrict(aligned)
-        rows = scene.rows[part.contents]
+        rows = matching.rows[part.contents]
         large = (
-            scene.contents.end_block[rows] - scene.contents.first_block[rows]
+            matching.contents.end_block[rows] - matching.contents.first_block[rows]
             > STREAM_REQUEST_BLOCKS
         )
         for at in np.flatnonzero(aligned.probability > LIKELY).tolist():
@@ -346,12 +348,12 @@ class _PartOfDisk:
             if odd or self._evidence.contradicts(content, file, float(aligned.probability[at])):
                 continue
             row, asked = int(part.contents[content]), int(part.files[file])
-            if self._listed.contradicts(row, asked, scene.names[asked]):
+            if self._listed.contradicts(row, asked, matching.names[asked]):
                 found.disputed.add(int(rows[content]))
                 continue
             digest = self._listed.texts.get(row, {}).get(asked)
             match = Match(int(rows[content]), _evidence_text(fit, mention, digest), digest)
-            found.found[int(scene.places[asked])] = match
+            found.found[int(matching.places[asked])] = match
 
 
 def name_parts(name: KnownName | None) -> tuple[bytes, bytes] | None:

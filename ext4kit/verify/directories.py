@@ -19,10 +19,10 @@ from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.directory import DIRENT_TAIL, TAIL_FILE_TYPE, EntryTable, Names, parse_entries
 from ext4kit.parsers.inode import InodeFlags, InodeTable, inode_seeds
 from ext4kit.parsers.name_hashes import KNOWN, dirhashes
+from ext4kit.verify.context import InodesInUse, VerifyContext, in_batches
 from ext4kit.verify.findings import Words, text_of
 from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import DIRECTORY, Directories
-from ext4kit.verify.scene import InodesInUse, VerifyContext, in_batches
 
 BLOCKS_AT_ONCE, WORK_AT_ONCE = 1024, 1 << 16  # blocks; directories and blocks
 NAMES_AT_ONCE = 1 << 20  # are compared, and those of the last directory
@@ -48,13 +48,15 @@ class Links:
     told: UInt32s
 
 
-def check_directories(scene: VerifyContext, facts: InodesInUse, pieces: list[Directories]) -> Links:
+def check_directories(
+    context: VerifyContext, facts: InodesInUse, pieces: list[Directories]
+) -> Links:
     """Check all directories and return the link data from their entries."""
     count = len(facts.number)
     links = Links(*(np.zeros(count, np.uint32) for _ in range(3)))
     for batch in in_batches(pieces, _work, WORK_AT_ONCE):
         table = InodeTable.concat([piece.table for piece in batch])
-        check = _Check(scene, facts, links, table)
+        check = _Check(context, facts, links, table)
         check.blocks(Runs.stacked([(piece.runs, len(piece.table)) for piece in batch]))
         check.inline()
     return links
@@ -117,14 +119,16 @@ class _Check:
     """Check of one table of directories."""
 
     def __init__(
-        self, scene: VerifyContext, facts: InodesInUse, links: Links, table: InodeTable
+        self, context: VerifyContext, facts: InodesInUse, links: Links, table: InodeTable
     ) -> None:
-        self.context, self.facts, self.links, self.table = scene, facts, links, table
+        self.context, self.facts, self.links, self.table = context, facts, links, table
         self.rows = facts.rows_of(table.number)
         self.encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
         self.folded = (table.flags & int(InodeFlags.CASEFOLD)) != 0
-        self.sealed = scene.superblock.has_metadata_checksums
-        self.seeds = inode_seeds(scene.superblock, table.number, table.generation).astype(np.int64)
+        self.sealed = context.superblock.has_metadata_checksums
+        self.seeds = inode_seeds(context.superblock, table.number, table.generation).astype(
+            np.int64
+        )
         self.keys: list[tuple[Rows, UInt64s, Int64s]] = []
 
     def blocks(self, runs: Runs) -> None:

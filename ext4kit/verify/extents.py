@@ -13,8 +13,8 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.parsers import extents
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.inode import InodeTable, inode_seeds
+from ext4kit.verify.context import OwnedBlocks, VerifyContext
 from ext4kit.verify.findings import Words, text_of
-from ext4kit.verify.scene import OwnedBlocks, VerifyContext
 
 END = 1 << 32  # file blocks are 32-bit numbers
 
@@ -68,14 +68,14 @@ class TreeCheck:
     """Check of the extent trees of one table of inodes.
 
     Args:
-        scene: receives the findings.
+        context: receives the findings.
         table: the inodes.
         found: receives runs and nodes.
     """
 
-    def __init__(self, scene: VerifyContext, table: InodeTable, found: Found) -> None:
-        self._scene, self._table, self._found = scene, table, found
-        self._blocks_count = scene.superblock.blocks_count
+    def __init__(self, context: VerifyContext, table: InodeTable, found: Found) -> None:
+        self._scene, self._table, self._found = context, table, found
+        self._blocks_count = context.superblock.blocks_count
 
     def walk(self, owner: Rows) -> None:
         """Follow the trees of the inodes in rows `owner`."""

@@ -17,8 +17,8 @@ from ext4kit.filesystem.geometry import (
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags, GroupTable, parse_groups
 from ext4kit.parsers.superblock import Superblock
+from ext4kit.verify.context import METADATA, VerifyContext
 from ext4kit.verify.findings import Words
-from ext4kit.verify.scene import METADATA, VerifyContext
 
 BACKUPS_COMPARED = 64  # copies of the descriptors that are read and compared
 UNINIT = int(GroupFlags.INODE_UNINIT | GroupFlags.BLOCK_UNINIT)
@@ -26,77 +26,82 @@ PLACES = ("block_bitmap", "inode_bitmap", "inode_table")
 PLACE_BYTES = (slice(0, 12), slice(32, 44))  # locations in a descriptor; second part with 64bit
 
 
-def check_groups(scene: VerifyContext) -> None:
+def check_groups(context: VerifyContext) -> None:
     """Check all descriptors and their copies, then claim the groups' own blocks."""
-    count = len(scene.fs.groups)
-    if count < scene.superblock.groups_count:
-        missing = scene.superblock.groups_count - count
-        scene.add("evidence-short", "group descriptors", f"{missing:,} groups missing")
-    rows, readable = _rows(scene, 0, count)
-    table = parse_groups(rows, scene.superblock)
-    _check_checksums(scene, table, readable)
-    _check_places(scene, table)
-    _check_flags(scene, table)
-    _compare_copies(scene, rows, table)
-    _claim(scene)
+    count = len(context.fs.groups)
+    if count < context.superblock.groups_count:
+        missing = context.superblock.groups_count - count
+        context.add("evidence-short", "group descriptors", f"{missing:,} groups missing")
+    rows, readable = _rows(context, 0, count)
+    table = parse_groups(rows, context.superblock)
+    _check_checksums(context, table, readable)
+    _check_places(context, table)
+    _check_flags(context, table)
+    _compare_copies(context, rows, table)
+    _claim(context)
 
 
-def _rows(scene: VerifyContext, copy: int, count: int) -> tuple[Bytes2D, Bools]:
+def _rows(context: VerifyContext, copy: int, count: int) -> tuple[Bytes2D, Bools]:
     """((count, descriptor size), readable (count,)) of one copy of the descriptors."""
-    superblock = scene.superblock
+    superblock = context.superblock
     size, block_size = superblock.descriptor_size, superblock.block_size
     places = descriptor_blocks(superblock, copy, -(-count * size // block_size))
-    data, readable = scene.fs.fetch(places)
+    data, readable = context.fs.fetch(places)
     return data.reshape(-1, size)[:count], np.repeat(readable, block_size // size)[:count]
 
 
 def _report(
-    scene: VerifyContext, code: str, wrong: Bools, read: Words, expected: Words = "", copy: int = 0
+    context: VerifyContext,
+    code: str,
+    wrong: Bools,
+    read: Words,
+    expected: Words = "",
+    copy: int = 0,
 ) -> None:
     """Record a finding for each of some groups, at its descriptor."""
     if not wrong.any():
         return
-    superblock, group = scene.superblock, np.arange(len(wrong))
+    superblock, group = context.superblock, np.arange(len(wrong))
     per_block = descriptors_per_block(superblock)
     places = descriptor_blocks(superblock, copy, -(-len(wrong) // per_block))
-    scene.add_rows(
+    context.add_rows(
         code, "backup group descriptor" if copy else "group descriptor", wrong, read, expected,
         group=group, block=places[group // per_block],
         offset=group % per_block * superblock.descriptor_size,
     )  # fmt: skip
 
 
-def _check_checksums(scene: VerifyContext, table: GroupTable, readable: Bools) -> None:
+def _check_checksums(context: VerifyContext, table: GroupTable, readable: Bools) -> None:
     bad = (table.computed_checksum >= 0) & (table.computed_checksum != table.checksum) & readable
     _report(
-        scene, "descriptor-checksum", bad,
+        context, "descriptor-checksum", bad,
         lambda group: f"0x{table.checksum[group]:04x}",
         lambda group: f"0x{table.computed_checksum[group]:04x}",
     )  # fmt: skip
-    _report(scene, "metadata-unreadable", ~readable, scene.fs.unreadable)
-    scene.trusted = readable & ~bad
+    _report(context, "metadata-unreadable", ~readable, context.fs.unreadable)
+    context.trusted = readable & ~bad
 
 
-def _locations(scene: VerifyContext, table: GroupTable) -> Iterator[tuple[str, Int64s, int]]:
+def _locations(context: VerifyContext, table: GroupTable) -> Iterator[tuple[str, Int64s, int]]:
     """(name, first block by group, number of blocks) of bitmaps and inode tables."""
-    superblock = scene.superblock
+    superblock = context.superblock
     table_bytes = superblock.inodes_per_group * superblock.inode_size
     for name in PLACES:
         length = -(-table_bytes // superblock.block_size) if name == "inode_table" else 1
         yield name.replace("_", " "), getattr(table, name), length
 
 
-def _check_places(scene: VerifyContext, table: GroupTable) -> None:
-    superblock, count = scene.superblock, len(table)
+def _check_places(context: VerifyContext, table: GroupTable) -> None:
+    superblock, count = context.superblock, len(table)
     starts = group_starts(superblock, count)
-    ends = np.minimum(starts + superblock.blocks_per_group, scene.blocks_count)
+    ends = np.minimum(starts + superblock.blocks_per_group, context.blocks_count)
     if Incompat.FLEX_BG in superblock.features:
         starts = np.full(count, superblock.first_data_block)
-        ends = np.full(count, scene.blocks_count)
-    for words, place, length in _locations(scene, table):
+        ends = np.full(count, context.blocks_count)
+    for words, place, length in _locations(context, table):
         bad = (place < np.maximum(starts, 1)) | (place + length > ends)
         _report(
-            scene, "descriptor-place", bad,
+            context, "descriptor-place", bad,
             partial(_location_text, words, place),
             lambda group: f"blocks {starts[group]:,} to {ends[group] - 1:,}",
         )  # fmt: skip
@@ -106,57 +111,57 @@ def _location_text(name: str, place: Int64s, group: int) -> str:
     return f"{name} at block {place[group]:,}"
 
 
-def _check_flags(scene: VerifyContext, table: GroupTable) -> None:
-    superblock = scene.superblock
+def _check_flags(context: VerifyContext, table: GroupTable) -> None:
+    superblock = context.superblock
     flagged = (table.flags & UNINIT) != 0
     lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
     if not lazy:
         _report(
-            scene, "descriptor-flags-unused", flagged,
+            context, "descriptor-flags-unused", flagged,
             lambda group: f"flags 0x{table.flags[group]:x} without uninit_bg or metadata_csum",
         )  # fmt: skip
         return
     last = (table.flags & int(GroupFlags.BLOCK_UNINIT)) != 0
     last[:-1] = False
     words = "block bitmap of the last group marked as never written"
-    _report(scene, "descriptor-flags", last, words)
+    _report(context, "descriptor-flags", last, words)
     most = superblock.inodes_per_group
     bad = table.itable_unused > most
-    _report(scene, "descriptor-unused-inodes", bad, table.itable_unused, f"at most {most:,}")
+    _report(context, "descriptor-unused-inodes", bad, table.itable_unused, f"at most {most:,}")
 
 
-def _compare_copies(scene: VerifyContext, own: Bytes2D, primary: GroupTable) -> None:
-    superblock = scene.superblock
+def _compare_copies(context: VerifyContext, own: Bytes2D, primary: GroupTable) -> None:
+    superblock = context.superblock
     copies = superblock_groups(superblock, len(primary))
     if Incompat.META_BG in superblock.features and superblock.first_meta_group == 0:
         copies = np.minimum(copies, 1)[:2]  # each meta group has its copy in its second group
     for copy in copies[copies > 0][:BACKUPS_COMPARED].tolist():
-        rows, readable = _rows(scene, copy, len(primary))
+        rows, readable = _rows(context, copy, len(primary))
         different = np.zeros(len(primary), bool)
         for part in PLACE_BYTES:
             different |= (rows[:, part] != own[:, part]).any(axis=1)
         different &= readable
         table = parse_groups(rows, superblock) if different.any() else primary
         read, expected = partial(_places_of, table), partial(_places_of, primary)
-        _report(scene, "backup-descriptors-differ", different, read, expected, copy)
+        _report(context, "backup-descriptors-differ", different, read, expected, copy)
 
 
 def _places_of(table: GroupTable, group: int) -> str:
     return ", ".join(f"{int(getattr(table, name)[group]):,}" for name in PLACES)
 
 
-def _claim(scene: VerifyContext) -> None:
+def _claim(context: VerifyContext) -> None:
     """Claim the blocks of superblocks, descriptors, bitmaps, inode tables and MMP."""
-    superblock, groups = scene.superblock, scene.fs.groups
+    superblock, groups = context.superblock, context.fs.groups
     ahead = overheads(superblock, len(groups))
     starts = group_starts(superblock, len(groups))
     some = ahead > 0
-    scene.claim(starts[some], ahead[some], METADATA)
-    for _, place, length in _locations(scene, groups):
+    context.claim(starts[some], ahead[some], METADATA)
+    for _, place, length in _locations(context, groups):
         inside = (place > 0) & (place + length <= superblock.blocks_count)
-        scene.claim(place[inside], length, METADATA)
+        context.claim(place[inside], length, METADATA)
     if Incompat.MMP in superblock.features and 0 < superblock.mmp_block < superblock.blocks_count:
-        scene.claim(np.array([superblock.mmp_block]), 1, METADATA)
+        context.claim(np.array([superblock.mmp_block]), 1, METADATA)
 
 
 def overheads(superblock: Superblock, groups: int) -> Int64s:

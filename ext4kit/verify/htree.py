@@ -25,7 +25,7 @@ from ext4kit.parsers.htree import (
     UNSIGNED_STEP,
 )
 from ext4kit.parsers.inode import InodeFlags, InodeTable
-from ext4kit.verify.scene import VerifyContext
+from ext4kit.verify.context import VerifyContext
 
 HIGHEST = 1 << 32
 FLAG_INCOMPATIBLE = 1  # unused_flags: an unknown format
@@ -88,27 +88,27 @@ class _Level(Table):
 
 
 def check_index(
-    scene: VerifyContext, table: InodeTable, blocks: DirectoryBlocks, seeds: Int64s
+    context: VerifyContext, table: InodeTable, blocks: DirectoryBlocks, seeds: Int64s
 ) -> Index:
     """Check the index of the directories that have one.
 
     Args:
-        scene: receives the findings.
+        context: receives the findings.
         table: directories.
         blocks: their blocks.
         seeds: checksum seed of each directory.
     """
-    return _Check(scene, table, blocks, seeds).run()
+    return _Check(context, table, blocks, seeds).run()
 
 
 class _Check:
     def __init__(
-        self, scene: VerifyContext, table: InodeTable, blocks: DirectoryBlocks, seeds: Int64s
+        self, context: VerifyContext, table: InodeTable, blocks: DirectoryBlocks, seeds: Int64s
     ) -> None:
-        self.context, self.table, self.blocks, self.seeds = scene, table, blocks, seeds
+        self.context, self.table, self.blocks, self.seeds = context, table, blocks, seeds
         count = len(blocks.owner)
         self.broken = np.zeros(len(table), bool)
-        self.sealed = scene.superblock.has_metadata_checksums
+        self.sealed = context.superblock.has_metadata_checksums
         self.referred = np.zeros(count, np.int64)
         self.index = Index(
             np.zeros(count, bool), np.zeros(count, bool), np.full(len(table), -1),

@@ -14,8 +14,8 @@ from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.units import SECTOR
+from ext4kit.verify.context import BAD_BLOCKS, RESIZE, FileUsage, OwnedBlocks, VerifyContext
 from ext4kit.verify.extents import END, Found, TreeCheck
-from ext4kit.verify.scene import BAD_BLOCKS, RESIZE, FileUsage, OwnedBlocks, VerifyContext
 from ext4kit.verify.xattrs import BodyAttributes, block_charges
 
 INLINE_ROOM = 60
@@ -24,34 +24,34 @@ LINKS_AT_ONCE = 2048
 ENCRYPTED_HEADER = 2  # an encrypted target starts with its length
 
 
-def check_maps(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> Found:
+def check_maps(context: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> Found:
     """Read and check the maps of inodes in use."""
     found = Found(np.zeros(len(table), bool))
     mapped = has_map(table.mode, table.size, table.flags) | (table.number == BAD_BLOCKS)
     by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
-    TreeCheck(scene, table, found).walk(np.flatnonzero(mapped & by_extents))
-    _follow_pointers(scene, table, np.flatnonzero(mapped & ~by_extents), found)
+    TreeCheck(context, table, found).walk(np.flatnonzero(mapped & by_extents))
+    _follow_pointers(context, table, np.flatnonzero(mapped & ~by_extents), found)
     runs, nodes = found.all_runs(), OwnedBlocks.concat(found.nodes)
     ends = _Ends(table, runs)
-    _check_sizes(scene, table, ends)
-    _check_directories(scene, table, runs, ends)
-    _check_clusters(scene, table, runs)
-    _check_block_counts(scene, table, runs, nodes, bodies, found.bad)
-    _check_contexts(scene, table, bodies)
-    _check_inline(scene, table, bodies)
-    _claim(scene, table, runs, nodes)
-    found.bad |= _check_symlinks(scene, table, runs, ends)
+    _check_sizes(context, table, ends)
+    _check_directories(context, table, runs, ends)
+    _check_clusters(context, table, runs)
+    _check_block_counts(context, table, runs, nodes, bodies, found.bad)
+    _check_contexts(context, table, bodies)
+    _check_inline(context, table, bodies)
+    _claim(context, table, runs, nodes)
+    found.bad |= _check_symlinks(context, table, runs, ends)
     return found
 
 
-def _follow_pointers(scene: VerifyContext, table: InodeTable, rows: Rows, found: Found) -> None:
+def _follow_pointers(context: VerifyContext, table: InodeTable, rows: Rows, found: Found) -> None:
     if not len(rows):
         return
-    superblock = scene.superblock
+    superblock = context.superblock
 
     def fetch(blocks: Int64s, _: Rows) -> tuple[Bytes2D, Bools]:
-        fresh = scene.nodes.visit(blocks)
-        data, readable = scene.fs.fetch(np.where(fresh, blocks, -1))
+        fresh = context.nodes.visit(blocks)
+        data, readable = context.fs.fetch(np.where(fresh, blocks, -1))
         return data, readable & fresh
 
     maps = map_inodes(
@@ -60,7 +60,7 @@ def _follow_pointers(scene: VerifyContext, table: InodeTable, rows: Rows, found:
     )  # fmt: skip
     damaged = rows[maps.damaged]
     found.bad[damaged] = True
-    scene.add_inodes("inode-map", table.number, damaged)
+    context.add_inodes("inode-map", table.number, damaged)
     found.runs.append(replace(maps.runs, owner=rows[maps.runs.owner]))
     owner, block = maps.tree_blocks
     found.nodes.append(OwnedBlocks(rows[owner], block))
@@ -92,51 +92,51 @@ def _largest_by_pointers(superblock: Superblock) -> int:
     return min(blocks, END - 1) * superblock.block_size
 
 
-def _check_sizes(scene: VerifyContext, table: InodeTable, ends: _Ends) -> None:
-    size = scene.superblock.block_size
+def _check_sizes(context: VerifyContext, table: InodeTable, ends: _Ends) -> None:
+    size = context.superblock.block_size
     file = (table.is_regular | table.is_symlink) & (table.number != RESIZE)
     verity = (table.flags & int(InodeFlags.VERITY)) != 0
     short = file & ~verity & (ends.written > 0) & (table.size < (ends.written - 1) * size)
     by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
-    most = np.where(by_extents, END * size - size, _largest_by_pointers(scene.superblock))
+    most = np.where(by_extents, END * size - size, _largest_by_pointers(context.superblock))
     long = file & ~inline & ((table.size > most) | (table.size < 0))
-    scene.add_inodes(
+    context.add_inodes(
         "inode-size", table.number, short | long, table.size,
         lambda row: f"blocks up to {ends.written[row]:,}",
     )  # fmt: skip
 
 
-def _check_directories(scene: VerifyContext, table: InodeTable, runs: Runs, ends: _Ends) -> None:
-    size = scene.superblock.block_size
+def _check_directories(context: VerifyContext, table: InodeTable, runs: Runs, ends: _Ends) -> None:
+    size = context.superblock.block_size
     mapped = has_map(table.mode, table.size, table.flags)
     directory = table.is_dir & mapped
     blocks = table.size // size
     wrong = directory & ((table.size % size != 0) | (blocks != ends.all))
-    scene.add_inodes("inode-size", table.number, wrong, table.size, ends.all * size)
+    context.add_inodes("inode-size", table.number, wrong, table.size, ends.all * size)
     hole = directory & ((ends.mapped < ends.all) | (ends.all == 0))
     least = np.maximum(ends.all, 1)
-    scene.add_inodes("directory-hole", table.number, hole, ends.mapped, least)
+    context.add_inodes("directory-hole", table.number, hole, ends.mapped, least)
     unwritten = distinct(runs.owner[runs.unwritten & directory[runs.owner]])[0]
-    scene.add_inodes("extent-unwritten-directory", table.number, unwritten)
-    if Incompat.LARGE_DIR not in scene.superblock.features:
-        most = 1 << (DIRECTORY_BLOCKS_BITS - scene.superblock.log_block_size)
+    context.add_inodes("extent-unwritten-directory", table.number, unwritten)
+    if Incompat.LARGE_DIR not in context.superblock.features:
+        most = 1 << (DIRECTORY_BLOCKS_BITS - context.superblock.log_block_size)
         long = directory & (ends.all > most)
-        scene.add_inodes("inode-size", table.number, long, ends.all, f"{most:,} blocks")
+        context.add_inodes("inode-size", table.number, long, ends.all, f"{most:,} blocks")
 
 
-def _check_clusters(scene: VerifyContext, table: InodeTable, runs: Runs) -> None:
-    ratio = scene.superblock.cluster_ratio
+def _check_clusters(context: VerifyContext, table: InodeTable, runs: Runs) -> None:
+    ratio = context.superblock.cluster_ratio
     off = (runs.logical - runs.physical) % ratio != 0
     off &= ~np.isin(table.number[runs.owner], (BAD_BLOCKS, RESIZE))  # lists of blocks, not files
-    scene.add_inodes("cluster-misaligned", table.number, distinct(runs.owner[off])[0])
+    context.add_inodes("cluster-misaligned", table.number, distinct(runs.owner[off])[0])
 
 
 def _check_block_counts(
-    scene: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBlocks,
+    context: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBlocks,
     bodies: BodyAttributes, bad: Bools,
 ) -> None:  # fmt: skip
-    superblock = scene.superblock
+    superblock = context.superblock
     ratio = superblock.cluster_ratio
     if ratio == 1:
         clusters = np.bincount(nodes.owner, minlength=len(table))
@@ -145,26 +145,26 @@ def _check_block_counts(
         clusters = _clusters(table, runs, nodes, ratio)
     clusters = clusters + (table.file_acl != 0)
     sectors = clusters * ratio * (superblock.block_size // SECTOR)
-    values = bodies.charges + block_charges(scene, table)
+    values = bodies.charges + block_charges(context, table)
     sectors += values[:, 0] // SECTOR
-    _note_usage(scene, table, sectors * SECTOR, 1 + values[:, 1])
+    _note_usage(context, table, sectors * SECTOR, 1 + values[:, 1])
     odd = (table.number == BAD_BLOCKS) | ((table.number == RESIZE) & (ratio > 1))
     wrong = (sectors != table.blocks) & ~bad & ~odd
-    scene.add_inodes("inode-blocks", table.number, wrong, table.blocks, sectors)
+    context.add_inodes("inode-blocks", table.number, wrong, table.blocks, sectors)
 
 
-def _note_usage(scene: VerifyContext, table: InodeTable, space: Int64s, inodes: Int64s) -> None:
+def _note_usage(context: VerifyContext, table: InodeTable, space: Int64s, inodes: Int64s) -> None:
     """Record the usage that quotas count: files, each with the values of its attributes."""
-    if RoCompat.QUOTA not in scene.superblock.features:
+    if RoCompat.QUOTA not in context.superblock.features:
         return
-    counts = (table.number >= scene.superblock.first_usable_inode) | (table.number == ROOT)
-    own = np.array([scene.superblock.project_quota_inode, scene.superblock.orphan_file_inode])
+    counts = (table.number >= context.superblock.first_usable_inode) | (table.number == ROOT)
+    own = np.array([context.superblock.project_quota_inode, context.superblock.orphan_file_inode])
     counts &= ~np.isin(table.number, own[own > 0])
     counts &= (table.flags & int(InodeFlags.EA_INODE)) == 0
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
     uncounted = inline & table.is_symlink
     usage = FileUsage(table.uid, table.gid, table.project_id, space, inodes, uncounted)
-    scene.usage.append(usage.take(counts))
+    context.usage.append(usage.take(counts))
 
 
 def _clusters(table: InodeTable, runs: Runs, nodes: OwnedBlocks, ratio: int) -> Int64s:
@@ -182,46 +182,46 @@ def _clusters(table: InodeTable, runs: Runs, nodes: OwnedBlocks, ratio: int) -> 
     return total
 
 
-def _check_contexts(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> None:
+def _check_contexts(context: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> None:
     encrypted = (table.flags & int(InodeFlags.ENCRYPT)) != 0
     kind = table.is_dir | table.is_regular | table.is_symlink
     lacking = encrypted & kind & ~bodies.is_encrypted
     without_block = lacking & (table.file_acl == 0)
-    scene.add_inodes("encryption-context", table.number, without_block)
+    context.add_inodes("encryption-context", table.number, without_block)
     rows = lacking & ~without_block
-    scene.contexts.append(OwnedBlocks(table.number[rows], table.file_acl[rows]))
+    context.contexts.append(OwnedBlocks(table.number[rows], table.file_acl[rows]))
 
 
-def _check_inline(scene: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> None:
+def _check_inline(context: VerifyContext, table: InodeTable, bodies: BodyAttributes) -> None:
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
     directory = table.is_dir
     lacking = inline & (bodies.inline_size < 0)
-    scene.add_inodes("inode-inline", table.number, lacking, "no system.data attribute")
+    context.add_inodes("inode-inline", table.number, lacking, "no system.data attribute")
     expected = INLINE_ROOM + np.maximum(bodies.inline_size, 0)
     link = table.is_symlink  # a larger file ends in a hole
     wrong = (
         inline & ~lacking & (directory & (table.size != expected) | link & (table.size > expected))
     )
-    scene.add_inodes("inode-size", table.number, wrong, table.size, expected)
+    context.add_inodes("inode-size", table.number, wrong, table.size, expected)
 
 
-def _claim(scene: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBlocks) -> None:
+def _claim(context: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBlocks) -> None:
     """Claim the blocks of all maps; of the resize inode only its double-indirect block.
 
     The other blocks of the resize inode are descriptor blocks, which have a claim already.
     """
     runs = runs.take(table.number[runs.owner] != RESIZE)
-    scene.claim(runs.physical, runs.length, table.number[runs.owner])
+    context.claim(runs.physical, runs.length, table.number[runs.owner])
     nodes = nodes.take(table.number[nodes.owner] != RESIZE)
-    scene.claim(nodes.block, 1, table.number[nodes.owner])
+    context.claim(nodes.block, 1, table.number[nodes.owner])
     resize = table.i_block[table.number == RESIZE]
     tree = np.ascontiguousarray(resize).view("<u4").astype(np.int64)[:, 13]
-    scene.claim(tree[(tree > 0) & (tree < scene.superblock.blocks_count)], 1, RESIZE)
+    context.claim(tree[(tree > 0) & (tree < context.superblock.blocks_count)], 1, RESIZE)
 
 
-def _check_symlinks(scene: VerifyContext, table: InodeTable, runs: Runs, ends: _Ends) -> Bools:
+def _check_symlinks(context: VerifyContext, table: InodeTable, runs: Runs, ends: _Ends) -> Bools:
     """Check targets in the inode and targets in a block; True per row for a wrong one."""
-    link, size = table.is_symlink, scene.superblock.block_size
+    link, size = table.is_symlink, context.superblock.block_size
     if not link.any():
         return link
     inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
@@ -237,9 +237,9 @@ def _check_symlinks(scene: VerifyContext, table: InodeTable, runs: Runs, ends: _
     rows = np.flatnonzero(slow & ~wrong)
     for at in range(0, len(rows), LINKS_AT_ONCE):
         some = rows[at : at + LINKS_AT_ONCE]
-        data, readable = scene.fs.fetch(block[some])
+        data, readable = context.fs.fetch(block[some])
         wrong[some] = readable & ~_fits(table, some, data)
-    scene.add_inodes("inode-symlink", table.number, wrong, table.size)
+    context.add_inodes("inode-symlink", table.number, wrong, table.size)
     return wrong
 
 

@@ -14,11 +14,7 @@ from ext4kit.filesystem.inodes import ROOT
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
-from ext4kit.verify.extents import Found
-from ext4kit.verify.findings import Words
-from ext4kit.verify.inode_maps import check_maps
-from ext4kit.verify.plain import InodeBatch, read_batch
-from ext4kit.verify.scene import (
+from ext4kit.verify.context import (
     BAD_BLOCKS,
     BOOT,
     JOURNAL,
@@ -28,6 +24,10 @@ from ext4kit.verify.scene import (
     VerifyContext,
     in_batches,
 )
+from ext4kit.verify.extents import Found
+from ext4kit.verify.findings import Words
+from ext4kit.verify.inode_maps import check_maps
+from ext4kit.verify.plain import InodeBatch, read_batch
 from ext4kit.verify.xattrs import check_bodies
 
 FIFO, CHARACTER, DIRECTORY, BLOCK, REGULAR, SYMLINK, SOCKET = (
@@ -72,16 +72,16 @@ class Gathered:
     is_cut: bool = False
 
 
-def check_inodes(scene: VerifyContext) -> Gathered:
+def check_inodes(context: VerifyContext) -> Gathered:
     """Check all inodes, one part of the inode tables at a time."""
     gathered = Gathered()
-    parts = _parts(scene, gathered)
-    pieces = prefetch_map(lambda numbers: read_batch(scene, numbers), parts)
+    parts = _parts(context, gathered)
+    pieces = prefetch_map(lambda numbers: read_batch(context, numbers), parts)
     for batch in in_batches(pieces, _size, BYTES_TOGETHER):
-        _check_batch(scene, batch, gathered)
+        _check_batch(context, batch, gathered)
     if gathered.is_cut:
         read = "more inodes than the evidence can hold"
-        scene.add("superblock-invalid", "superblock", read)
+        context.add("superblock-invalid", "superblock", read)
     return gathered
 
 
@@ -90,12 +90,12 @@ def _size(piece: InodeBatch) -> int:
     return piece.rows.nbytes + FACT_BYTES * len(piece.facts)
 
 
-def _parts(scene: VerifyContext, gathered: Gathered) -> Iterator[Int64s]:
+def _parts(context: VerifyContext, gathered: Gathered) -> Iterator[Int64s]:
     """The inode numbers in parts that are read at once."""
-    size = scene.superblock.inode_size
-    room = scene.fs.blocks.blocks_count * scene.superblock.block_size // size
+    size = context.superblock.inode_size
+    room = context.fs.blocks.blocks_count * context.superblock.block_size // size
     step = max(BYTES_AT_ONCE // size, 1)
-    for numbers in scene.fs.inode_numbers():
+    for numbers in context.fs.inode_numbers():
         room -= len(numbers)
         if room < 0:
             gathered.is_cut = True
@@ -103,45 +103,45 @@ def _parts(scene: VerifyContext, gathered: Gathered) -> Iterator[Int64s]:
         yield from (numbers[at : at + step] for at in range(0, len(numbers), step))
 
 
-def _check_batch(scene: VerifyContext, batch: list[InodeBatch], gathered: Gathered) -> None:
-    scene.fs.tell_unreadable(np.concatenate([piece.lost for piece in batch]))
-    scene.add_inodes("inode-checksum", np.concatenate([piece.unsealed for piece in batch]))
+def _check_batch(context: VerifyContext, batch: list[InodeBatch], gathered: Gathered) -> None:
+    context.fs.tell_unreadable(np.concatenate([piece.lost for piece in batch]))
+    context.add_inodes("inode-checksum", np.concatenate([piece.unsealed for piece in batch]))
     facts = InodesInUse.concat([piece.facts for piece in batch])
     special_rows = np.flatnonzero(np.concatenate([piece.is_special for piece in batch]))
     rows = np.concatenate([piece.rows for piece in batch])
-    table = parse_inodes(rows, facts.number[special_rows], scene.superblock)
-    used = _in_use(scene, table)
+    table = parse_inodes(rows, facts.number[special_rows], context.superblock)
+    used = _in_use(context, table)
     if used.any():
         table = table if used.all() else table.take(used)
-        facts.is_bad[special_rows[used]] = _check_used(scene, table, gathered)
+        facts.is_bad[special_rows[used]] = _check_used(context, table, gathered)
     if not used.all():
         kept = np.ones(len(facts), np.bool_)
         kept[special_rows[~used]] = False
         facts = facts.take(kept)
     gathered.facts.append(facts)
-    scene.claims += [piece.claims for piece in batch]
+    context.claims += [piece.claims for piece in batch]
 
 
-def _check_used(scene: VerifyContext, table: InodeTable, gathered: Gathered) -> Bools:
+def _check_used(context: VerifyContext, table: InodeTable, gathered: Gathered) -> Bools:
     """Check inodes in use; bool per row: True where the inode cannot be what it claims."""
-    bad = _Fields(scene, table).check()
-    bodies = check_bodies(scene, table)
-    found = check_maps(scene, table, bodies)
+    bad = _Fields(context, table).check()
+    bodies = check_bodies(context, table)
+    found = check_maps(context, table, bodies)
     _keep(table, found, gathered)
     rows = np.flatnonzero(table.file_acl != 0)
-    scene.xattr_blocks.append(OwnedBlocks(table.number[rows], table.file_acl[rows]))
+    context.xattr_blocks.append(OwnedBlocks(table.number[rows], table.file_acl[rows]))
     return bad | found.bad
 
 
-def _in_use(scene: VerifyContext, table: InodeTable) -> Bools:
+def _in_use(context: VerifyContext, table: InodeTable) -> Bools:
     """Per row: True where linked or reserved; reports inodes that are neither and not freed."""
     is_linked = table.links_count > 0
-    reserved = table.number < scene.superblock.first_usable_inode
-    orphan = is_member(table.number, scene.orphans)
+    reserved = table.number < context.superblock.first_usable_inode
+    orphan = is_member(table.number, context.orphans)
     left = ~is_linked & ~reserved & (table.mode != 0) & (table.dtime == 0) & ~orphan
-    scene.add_inodes("inode-deleted-no-dtime", table.number, left)
+    context.add_inodes("inode-deleted-no-dtime", table.number, left)
     waiting = ~is_linked & orphan & (table.mode != 0)
-    scene.add_inodes("inode-orphan-waiting", table.number, waiting)
+    context.add_inodes("inode-orphan-waiting", table.number, waiting)
     bad_blocks = (table.number == BAD_BLOCKS) & table.i_block.any(axis=1)
     used: Bools = (is_linked & ~reserved) | (reserved & (table.mode != 0)) | waiting | bad_blocks
     return used
@@ -150,11 +150,11 @@ def _in_use(scene: VerifyContext, table: InodeTable) -> Bools:
 class _Fields:
     """The fields of inodes in use; each test records findings and returns the rows to give up."""
 
-    def __init__(self, scene: VerifyContext, table: InodeTable) -> None:
-        self.context, self.table = scene, table
-        self.features = scene.superblock.features
+    def __init__(self, context: VerifyContext, table: InodeTable) -> None:
+        self.context, self.table = context, table
+        self.features = context.superblock.features
         self.kind = table.mode & 0xF000
-        self.reserved = table.number < scene.superblock.first_usable_inode
+        self.reserved = table.number < context.superblock.first_usable_inode
         self.special = _SPECIAL[table.mode >> 12] & ~self.reserved
         self.bad = np.zeros(len(table), bool)
 

@@ -9,36 +9,36 @@ from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows, UInt32s
 from ext4kit.filesystem.inodes import ROOT
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import InodeFlags
+from ext4kit.verify.context import InodesInUse, VerifyContext
 from ext4kit.verify.directories import Links
 from ext4kit.verify.inodes import DIRECTORY
-from ext4kit.verify.scene import InodesInUse, VerifyContext
 
 MOST_LINKS = 65000  # `i_links_count` of a directory with more links is 1 (dir_nlink)
 
 
-def check_links(scene: VerifyContext, facts: InodesInUse, links: Links) -> None:
+def check_links(context: VerifyContext, facts: InodesInUse, links: Links) -> None:
     """Compare the link data of the entries with the inodes."""
-    reserved = (facts.number < scene.superblock.first_usable_inode) & (facts.number != ROOT)
+    reserved = (facts.number < context.superblock.first_usable_inode) & (facts.number != ROOT)
     if not (facts.number == ROOT).any():
-        scene.add("root-inode", "inode", "not in use", inode=ROOT)
+        context.add("root-inode", "inode", "not in use", inode=ROOT)
     directory = (facts.mode & 0xF000 == DIRECTORY) & ~reserved
-    _check_parents(scene, facts, links, np.flatnonzero(directory))
-    _check_counts(scene, facts, links, directory, reserved)
+    _check_parents(context, facts, links, np.flatnonzero(directory))
+    _check_counts(context, facts, links, directory, reserved)
 
 
 def _check_parents(
-    scene: VerifyContext, facts: InodesInUse, links: Links, directories: Rows
+    context: VerifyContext, facts: InodesInUse, links: Links, directories: Rows
 ) -> None:
     number, told = facts.number[directories], links.told[directories]
     root = number == ROOT
     parent = np.where(root, ROOT, links.parent[directories])
     named = parent != 0
     wrong = named & (told != 0) & (told != parent)
-    scene.add_inodes("directory-parent", number, wrong, told, parent)
+    context.add_inodes("directory-parent", number, wrong, told, parent)
     adrift = ~named
     adrift[named] = _in_circles(facts, directories[named], parent[named])
     lost = (facts.links_count[directories] > 0) & ~root & adrift
-    scene.add_inodes("directory-unconnected", number, lost, told)
+    context.add_inodes("directory-unconnected", number, lost, told)
 
 
 def _in_circles(facts: InodesInUse, directories: Rows, parent: Int64s) -> Bools:
@@ -61,19 +61,19 @@ def _in_circles(facts: InodesInUse, directories: Rows, parent: Int64s) -> Bools:
 
 
 def _check_counts(
-    scene: VerifyContext, facts: InodesInUse, links: Links, directory: Bools, reserved: Bools
+    context: VerifyContext, facts: InodesInUse, links: Links, directory: Bools, reserved: Bools
 ) -> None:
     value = (facts.flags & int(InodeFlags.EA_INODE)) != 0
-    own = np.isin(facts.number, (scene.superblock.orphan_file_inode,
-                                 scene.superblock.project_quota_inode))  # fmt: skip
+    own = np.isin(facts.number, (context.superblock.orphan_file_inode,
+                                 context.superblock.project_quota_inode))  # fmt: skip
     judged = ~reserved & ~value & ~own & (facts.links_count > 0)
     counted = _without_removed(facts, links, directory)
-    scene.add_inodes("inode-unattached", facts.number, judged & (counted == 0) & ~directory)
-    if RoCompat.DIR_NLINK in scene.superblock.features:
+    context.add_inodes("inode-unattached", facts.number, judged & (counted == 0) & ~directory)
+    if RoCompat.DIR_NLINK in context.superblock.features:
         counted[directory & (counted > MOST_LINKS)] = 1
     wrong = judged & (counted != facts.links_count) & ((counted > 0) | directory)
     wrong |= judged & directory & (counted > MOST_LINKS)
-    scene.add_inodes("link-count", facts.number, wrong, facts.links_count, counted)
+    context.add_inodes("link-count", facts.number, wrong, facts.links_count, counted)
 
 
 def _without_removed(facts: InodesInUse, links: Links, directory: Bools) -> UInt32s:

@@ -20,8 +20,8 @@ from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags, inode_rows_ok
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.units import SECTOR
+from ext4kit.verify.context import BlockClaims, InodesInUse, VerifyContext
 from ext4kit.verify.extents import END
-from ext4kit.verify.scene import BlockClaims, InodesInUse, VerifyContext
 from ext4kit.verify.xattrs import body_areas
 
 REGULAR = 0x8000
@@ -58,18 +58,18 @@ class InodeBatch:
     claims: BlockClaims
 
 
-def read_batch(scene: VerifyContext, numbers: Int64s) -> InodeBatch:
+def read_batch(context: VerifyContext, numbers: Int64s) -> InodeBatch:
     """Read some inodes and classify them."""
-    rows, lost = _rows(scene, numbers)
-    words = _Words(rows, scene.superblock)
-    busy = ~_are_idle(scene, numbers, words)
-    plain = busy & _are_plain(scene, numbers, words)
+    rows, lost = _rows(context, numbers)
+    words = _Words(rows, context.superblock)
+    busy = ~_are_idle(context, numbers, words)
+    plain = busy & _are_plain(context, numbers, words)
     mapped = plain & (words.length > 0)
     no = np.zeros(len(numbers), np.bool_)
     facts = InodesInUse(numbers, words.mode, words.links_count, words.flags, words.size, no)
     return InodeBatch(
         lost,
-        _unsealed(scene, numbers, rows),
+        _unsealed(context, numbers, rows),
         facts.take(busy),
         ~plain[busy],
         rows[busy & ~plain],
@@ -77,11 +77,11 @@ def read_batch(scene: VerifyContext, numbers: Int64s) -> InodeBatch:
     )
 
 
-def _rows(scene: VerifyContext, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
+def _rows(context: VerifyContext, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
     """(uint8 (n, inode size), numbers of unreadable inodes), without a copy where possible."""
-    fs, size = scene.fs, scene.superblock.inode_size
-    per_group = scene.superblock.inodes_per_group
-    table, rest = divmod(per_group * size, scene.superblock.block_size)
+    fs, size = context.fs, context.superblock.inode_size
+    per_group = context.superblock.inodes_per_group
+    table, rest = divmod(per_group * size, context.superblock.block_size)
     first, last = (numbers[[0, -1]] - 1) // per_group
     tables = fs.groups.inode_table[first : last + 1]
     together = numbers[-1] - numbers[0] == len(numbers) - 1 and not rest
@@ -94,11 +94,11 @@ def _rows(scene: VerifyContext, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
     return np.ascontiguousarray(rows), numbers[~readable]
 
 
-def _unsealed(scene: VerifyContext, numbers: Int64s, rows: Bytes2D) -> Int64s:
+def _unsealed(context: VerifyContext, numbers: Int64s, rows: Bytes2D) -> Int64s:
     """The numbers of inodes with a wrong checksum; an inode that was never used has none."""
-    if not scene.superblock.has_metadata_checksums:
+    if not context.superblock.has_metadata_checksums:
         return numbers[:0]
-    bad = np.flatnonzero(~inode_rows_ok(rows, numbers, scene.superblock))
+    bad = np.flatnonzero(~inode_rows_ok(rows, numbers, context.superblock))
     return numbers[bad[rows[bad].any(axis=1)]]
 
 
@@ -135,20 +135,20 @@ class _Words:
         return self._words[INODE.offset_of(field)]
 
 
-def _are_idle(scene: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
+def _are_idle(context: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
     """Per inode: True where it is unused and correctly freed, or was never used."""
-    usual: Bools = numbers >= max(scene.superblock.first_usable_inode, LEAST_USUAL)
-    usual &= ~is_member(numbers, scene.orphans)
+    usual: Bools = numbers >= max(context.superblock.first_usable_inode, LEAST_USUAL)
+    usual &= ~is_member(numbers, context.orphans)
     usual &= (words.links_count == 0) & ((words.mode == 0) | (words.at("i_dtime") != 0))
     return usual
 
 
-def _are_plain(scene: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
+def _are_plain(context: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
     """Per inode: True for a regular file without possible errors.
 
     There are none with larger clusters, nor with quotas, which need the owners.
     """
-    superblock, features = scene.superblock, scene.superblock.features
+    superblock, features = context.superblock, context.superblock.features
     if RoCompat.QUOTA in features or Incompat.EXTENT not in features:
         return np.zeros(len(numbers), np.bool_)
     plain: Bools = words.flags == int(InodeFlags.EXTENTS)
@@ -158,14 +158,14 @@ def _are_plain(scene: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
     plain &= words.capacity == _LEAF_WITH_ROOM
     plain &= (words.header == _NO_EXTENT) | ((words.header == _ONE_EXTENT) & (words.length > 0))
     plain &= superblock.cluster_ratio == 1
-    return plain & _fits(scene, words) & _has_no_attributes(words)
+    return plain & _fits(context, words) & _has_no_attributes(words)
 
 
-def _fits(scene: VerifyContext, words: _Words) -> Bools:
+def _fits(context: VerifyContext, words: _Words) -> Bools:
     """Per inode: True where extent, size and block count match each other and the file system."""
-    length, size = words.length, scene.superblock.block_size
+    length, size = words.length, context.superblock.block_size
     end = words.logical * (length > 0) + length
-    first, most = max(scene.superblock.first_data_block, 1), scene.blocks_count
+    first, most = max(context.superblock.first_data_block, 1), context.blocks_count
     inside = (words.start >= first) & (words.start + length <= most) & (end <= END)
     fine: Bools = (inside & (length <= extents.MAX_INITIALISED)) | (length == 0)
     fine &= (words.size >= (end - 1) * size) & (words.size <= END * size - size)

@@ -8,7 +8,7 @@ from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.geometry import descriptor_blocks_count, first_block, superblock_groups
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK, SUPERBLOCK_OFFSET, Superblock, judge
-from ext4kit.verify.scene import VerifyContext
+from ext4kit.verify.context import VerifyContext
 
 STATE_ERRORS = 2
 FIRST_INODE = 11  # smaller inode numbers have fixed meanings
@@ -22,36 +22,36 @@ ORIGINAL_REVISION = 0
 PASSING = int(Incompat.NEEDS_RECOVERY)  # set while mounted, only in the primary superblock
 
 
-def check_superblocks(scene: VerifyContext) -> None:
+def check_superblocks(context: VerifyContext) -> None:
     """Check the primary superblock, then all copies."""
-    superblock = scene.superblock
-    _check_primary(scene)
+    superblock = context.superblock
+    _check_primary(context)
     group = superblock.group_number
     byte = first_block(superblock, group) * superblock.block_size if group else SUPERBLOCK_OFFSET
     for reason in _contradictions(superblock):
-        scene.add("superblock-invalid", "superblock", reason, byte=byte)
+        context.add("superblock-invalid", "superblock", reason, byte=byte)
     if superblock.state & STATE_ERRORS:
-        scene.add("superblock-errors", "superblock", f"{superblock.error_count:,}", byte=byte)
-    groups = superblock_groups(superblock, len(scene.fs.groups))
+        context.add("superblock-errors", "superblock", f"{superblock.error_count:,}", byte=byte)
+    groups = superblock_groups(superblock, len(context.fs.groups))
     for group in groups[groups > 0].tolist():
-        _check_backup(scene, group)
+        _check_backup(context, group)
 
 
-def _check_primary(scene: VerifyContext) -> None:
-    block, offset = divmod(SUPERBLOCK_OFFSET, scene.superblock.block_size)
+def _check_primary(context: VerifyContext) -> None:
+    block, offset = divmod(SUPERBLOCK_OFFSET, context.superblock.block_size)
     byte = SUPERBLOCK_OFFSET
     try:
-        data = scene.fs.blocks.read(block)[offset : offset + SUPERBLOCK.size]
+        data = context.fs.blocks.read(block)[offset : offset + SUPERBLOCK.size]
         found = Superblock.parse(data)
     except (AccessError, CorruptError) as error:
-        scene.add("superblock-unusable", "superblock", str(error), byte=byte)
+        context.add("superblock-unusable", "superblock", str(error), byte=byte)
         return
     reason = judge(found)
     if reason:
-        scene.add("superblock-unusable", "superblock", reason, byte=byte)
-    if scene.superblock.has_metadata_checksums and found.checksum != found.computed_checksum:
+        context.add("superblock-unusable", "superblock", reason, byte=byte)
+    if context.superblock.has_metadata_checksums and found.checksum != found.computed_checksum:
         sums = found.checksum, found.computed_checksum
-        scene.add_checksum("superblock-checksum", "superblock", *sums, byte=byte)
+        context.add_checksum("superblock-checksum", "superblock", *sums, byte=byte)
 
 
 def _contradictions(superblock: Superblock) -> Iterator[str]:
@@ -92,23 +92,23 @@ def _contradictions(superblock: Superblock) -> Iterator[str]:
     return (words for fine, words in checks if not fine)
 
 
-def _check_backup(scene: VerifyContext, group: int) -> None:
-    block, name = first_block(scene.superblock, group), "backup superblock"
+def _check_backup(context: VerifyContext, group: int) -> None:
+    block, name = first_block(context.superblock, group), "backup superblock"
     where = {"group": group, "block": block}
     try:
-        data = scene.fs.blocks.read(block)
-        found = Superblock.parse(data).as_read_at(block * scene.superblock.block_size)
+        data = context.fs.blocks.read(block)
+        found = Superblock.parse(data).as_read_at(block * context.superblock.block_size)
     except (AccessError, CorruptError) as error:
-        scene.add("metadata-unreadable", name, str(error), **where)
+        context.add("metadata-unreadable", name, str(error), **where)
         return
     sums = found.checksum, found.computed_checksum
-    if scene.superblock.has_metadata_checksums and sums[0] != sums[1]:
-        scene.add_checksum("backup-superblock-checksum", name, *sums, **where)
+    if context.superblock.has_metadata_checksums and sums[0] != sums[1]:
+        context.add_checksum("backup-superblock-checksum", name, *sums, **where)
     elif found.magic != MAGIC:
         read, expected = f"magic 0x{found.magic:04X}", f"0x{MAGIC:04X}"
-        scene.add("backup-superblock-missing", name, read, expected, **where)
-    elif different := _differences(scene.superblock, found, group):
-        scene.add("backup-superblock-differs", name, ", ".join(different), **where)
+        context.add("backup-superblock-missing", name, read, expected, **where)
+    elif different := _differences(context.superblock, found, group):
+        context.add("backup-superblock-differs", name, ", ".join(different), **where)
 
 
 def _differences(primary: Superblock, copy: Superblock, group: int) -> list[str]:

@@ -14,9 +14,7 @@ from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
 from ext4kit.parsers.quota import parse_quota
-from ext4kit.verify.groups import group_starts, overheads
-from ext4kit.verify.inodes import DIRECTORY
-from ext4kit.verify.scene import (
+from ext4kit.verify.context import (
     BAD_BLOCKS,
     METADATA,
     BlockClaims,
@@ -24,29 +22,31 @@ from ext4kit.verify.scene import (
     InodesInUse,
     VerifyContext,
 )
+from ext4kit.verify.groups import group_starts, overheads
+from ext4kit.verify.inodes import DIRECTORY
 
 BITMAPS_AT_ONCE = 64
 RUNS_TOLD = 8  # runs of bits in one finding
 MOST_BYTES = 1 << 28  # of a quota file
 
 
-def check_usage(scene: VerifyContext, facts: InodesInUse) -> int:
+def check_usage(context: VerifyContext, facts: InodesInUse) -> int:
     """Check blocks, then inodes; return the number of blocks in use."""
-    claims = _in_order(scene)
-    _check_twice(scene, claims)
-    ratio, base = scene.superblock.cluster_ratio, scene.superblock.first_data_block
+    claims = _in_order(context)
+    _check_twice(context, claims)
+    ratio, base = context.superblock.cluster_ratio, context.superblock.first_data_block
     first = (claims.start - base) // ratio
     end = -(-(claims.start - base + claims.length) // ratio)
     used = Intervals.union(first, end - first)
-    _check_blocks(scene, used)
-    _check_inodes(scene, facts)
+    _check_blocks(context, used)
+    _check_inodes(context, facts)
     return int(used.length.sum()) * ratio
 
 
-def _in_order(scene: VerifyContext) -> BlockClaims:
+def _in_order(context: VerifyContext) -> BlockClaims:
     """All claims in the file system, by start, then owner."""
-    claims = BlockClaims.concat(scene.claims)
-    begin, end = scene.superblock.first_data_block, scene.blocks_count
+    claims = BlockClaims.concat(context.claims)
+    begin, end = context.superblock.first_data_block, context.blocks_count
     start = np.clip(claims.start, begin, end)
     length = np.clip(claims.start + claims.length, begin, end) - start
     order = np.argsort(start, kind="stable")  # fast: files are mostly in order
@@ -58,9 +58,9 @@ def _in_order(scene: VerifyContext) -> BlockClaims:
     return BlockClaims(start[order], length[order], claims.owner[order])
 
 
-def _check_twice(scene: VerifyContext, claims: BlockClaims) -> None:
+def _check_twice(context: VerifyContext, claims: BlockClaims) -> None:
     """Report overlapping runs; clusters of one owner may be shared."""
-    if RoCompat.SHARED_BLOCKS in scene.superblock.features or not len(claims):
+    if RoCompat.SHARED_BLOCKS in context.superblock.features or not len(claims):
         return
     start, length, owner = claims.start, claims.length, claims.owner
     end = start + length
@@ -69,7 +69,7 @@ def _check_twice(scene: VerifyContext, claims: BlockClaims) -> None:
     over = over[(owner[over] != METADATA) | (owner[over - 1] != METADATA)]
     bad = owner[over] == BAD_BLOCKS  # mke2fs accepts bad blocks in copies
     if bad.any():
-        superblock, groups = scene.superblock, len(scene.fs.groups)
+        superblock, groups = context.superblock, len(context.fs.groups)
         starts, lengths = group_starts(superblock, groups), overheads(superblock, groups)
         copies = Intervals.union(starts[1:], lengths[1:])
         over = over[~(bad & copies.contains(start[over], length[over]))]
@@ -85,7 +85,7 @@ def _check_twice(scene: VerifyContext, claims: BlockClaims) -> None:
         )
 
     inode = np.where(owner == METADATA, np.roll(owner, 1), owner)  # the first is in no other
-    scene.add_rows("block-claimed-twice", "block", over, names, inode=inode, block=start)
+    context.add_rows("block-claimed-twice", "block", over, names, inode=inode, block=start)
 
 
 def _per_group(used: Intervals, size: int, groups: int) -> Int64s:
@@ -213,81 +213,81 @@ class _Bitmaps:
                 self.context.add(f"{self.name}-bitmap-{code}", structure, read, **where)
 
 
-def _check_blocks(scene: VerifyContext, used: Intervals) -> None:
+def _check_blocks(context: VerifyContext, used: Intervals) -> None:
     """Check the block bitmaps and the counts of free blocks.
 
     Args:
-        scene: receives the findings.
+        context: receives the findings.
         used: clusters in use, counted from the first data block.
     """
-    superblock, groups = scene.superblock, scene.fs.groups
+    superblock, groups = context.superblock, context.fs.groups
     ratio = superblock.cluster_ratio
     size = max(superblock.blocks_per_group // ratio, 1)
-    total = -(-(scene.blocks_count - superblock.first_data_block) // ratio)
+    total = -(-(context.blocks_count - superblock.first_data_block) // ratio)
     bitmaps = _Bitmaps(
-        scene, "block", groups.block_bitmap, groups.block_bitmap_checksum,
-        _are_written(scene, GroupFlags.BLOCK_UNINIT), size, _rooms(scene, size, total), used,
+        context, "block", groups.block_bitmap, groups.block_bitmap_checksum,
+        _are_written(context, GroupFlags.BLOCK_UNINIT), size, _rooms(context, size, total), used,
         group_starts(superblock, len(groups)), ratio,
     )  # fmt: skip
     bitmaps.check()
     free = bitmaps.free()
-    _compare_counts(scene, "group-free-blocks", groups.free_blocks_count, free)
+    _compare_counts(context, "group-free-blocks", groups.free_blocks_count, free)
     total_free = int(free.sum()) * ratio
-    _compare_total(scene, "superblock-free-blocks", superblock.free_blocks_count, total_free)
+    _compare_total(context, "superblock-free-blocks", superblock.free_blocks_count, total_free)
 
 
-def _check_inodes(scene: VerifyContext, facts: InodesInUse) -> None:
+def _check_inodes(context: VerifyContext, facts: InodesInUse) -> None:
     """Check the inode bitmaps and the counts of free inodes and of directories."""
-    superblock, groups = scene.superblock, scene.fs.groups
+    superblock, groups = context.superblock, context.fs.groups
     reserved = np.arange(1, min(superblock.first_usable_inode, superblock.inodes_count + 1))
     usual = facts.number[np.searchsorted(facts.number, superblock.first_usable_inode) :]
     used = Intervals.of_numbers(np.concatenate([reserved, usual]) - 1)
     size = superblock.inodes_per_group
     bitmaps = _Bitmaps(
-        scene, "inode", groups.inode_bitmap, groups.inode_bitmap_checksum,
-        _are_written(scene, GroupFlags.INODE_UNINIT), size,
-        _rooms(scene, size, superblock.inodes_count), used, np.arange(len(groups)) * size + 1,
+        context, "inode", groups.inode_bitmap, groups.inode_bitmap_checksum,
+        _are_written(context, GroupFlags.INODE_UNINIT), size,
+        _rooms(context, size, superblock.inodes_count), used, np.arange(len(groups)) * size + 1,
     )  # fmt: skip
     bitmaps.check()
     free = bitmaps.free()
-    _compare_counts(scene, "group-free-inodes", groups.free_inodes_count, free)
+    _compare_counts(context, "group-free-inodes", groups.free_inodes_count, free)
     total_free = int(free.sum())
-    _compare_total(scene, "superblock-free-inodes", superblock.free_inodes_count, total_free)
+    _compare_total(context, "superblock-free-inodes", superblock.free_inodes_count, total_free)
     directory = (facts.mode & 0xF000) == DIRECTORY
     found = np.bincount((facts.number[directory] - 1) // size, minlength=len(groups))
-    _compare_counts(scene, "group-directories", groups.used_dirs_count, found[: len(groups)])
+    _compare_counts(context, "group-directories", groups.used_dirs_count, found[: len(groups)])
 
 
-def _are_written(scene: VerifyContext, flag: GroupFlags) -> Bools:
+def _are_written(context: VerifyContext, flag: GroupFlags) -> Bools:
     """Per group: True where the bitmap is initialised."""
-    superblock = scene.superblock
+    superblock = context.superblock
     lazy = superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features
-    written: Bools = (scene.fs.groups.flags & int(flag) * lazy) == 0
+    written: Bools = (context.fs.groups.flags & int(flag) * lazy) == 0
     return written
 
 
-def _rooms(scene: VerifyContext, size: int, total: int) -> Int64s:
+def _rooms(context: VerifyContext, size: int, total: int) -> Int64s:
     """Per group: its part of all members of the file system."""
-    return np.clip(total - np.arange(len(scene.fs.groups)) * size, 0, size)
+    return np.clip(total - np.arange(len(context.fs.groups)) * size, 0, size)
 
 
-def _compare_counts(scene: VerifyContext, code: str, stored: Int64s, found: Int64s) -> None:
+def _compare_counts(context: VerifyContext, code: str, stored: Int64s, found: Int64s) -> None:
     groups = np.arange(len(stored))
-    scene.add_rows(code, "group descriptor", stored != found, stored, found, group=groups)
+    context.add_rows(code, "group descriptor", stored != found, stored, found, group=groups)
 
 
-def _compare_total(scene: VerifyContext, code: str, stored: int, found: int) -> None:
+def _compare_total(context: VerifyContext, code: str, stored: int, found: int) -> None:
     """Compare the superblock's count, which the kernel does not update while mounted."""
-    if stored != found and not scene.superblock.needs_recovery:
-        scene.add(code, "superblock", f"{stored:,}", f"{found:,}", byte=1024)
+    if stored != found and not context.superblock.needs_recovery:
+        context.add(code, "superblock", f"{stored:,}", f"{found:,}", byte=1024)
 
 
-def check_quota(scene: VerifyContext) -> None:
+def check_quota(context: VerifyContext) -> None:
     """Compare the usage by user, group and project."""
-    superblock = scene.superblock
+    superblock = context.superblock
     if RoCompat.QUOTA not in superblock.features:
         return
-    usage = FileUsage.concat(scene.usage)
+    usage = FileUsage.concat(context.usage)
     files = [
         (superblock.user_quota_inode, usage.user),
         (superblock.group_quota_inode, usage.group),
@@ -295,28 +295,28 @@ def check_quota(scene: VerifyContext) -> None:
     ]
     for kind, (number, owner) in enumerate(files):
         if number:
-            _check_quota_file(scene, kind, number, owner, usage)
+            _check_quota_file(context, kind, number, owner, usage)
 
 
 def _check_quota_file(
-    scene: VerifyContext, kind: int, number: int, owner: Int64s, usage: FileUsage
+    context: VerifyContext, kind: int, number: int, owner: Int64s, usage: FileUsage
 ) -> None:
     """Check one quota file.
 
     Args:
-        scene: receives the findings.
+        context: receives the findings.
         kind: type of owner: user, group, project.
         number: inode number of the quota file.
         owner: owner of each inode.
         usage: usage of each inode.
     """
     try:
-        inode = scene.fs.inode(number)
-        held = scene.fs.blocks.blocks_count * scene.superblock.block_size
-        data = scene.fs.content(inode).read(0, min(inode.size, held, MOST_BYTES))
+        inode = context.fs.inode(number)
+        held = context.fs.blocks.blocks_count * context.superblock.block_size
+        data = context.fs.content(inode).read(0, min(inode.size, held, MOST_BYTES))
         recorded = parse_quota(data, kind)
     except Ext4kitError as error:
-        scene.add("quota-file", "quota file", str(error), inode=number)
+        context.add("quota-file", "quota file", str(error), inode=number)
         return
     ids, place = np.unique(np.concatenate([owner, recorded[0]]), return_inverse=True)
     found, least = np.zeros((2, 2, len(ids)), np.int64)
@@ -326,7 +326,7 @@ def _check_quota_file(
     stored = np.zeros_like(found)
     stored[:, place[len(owner) :]] = recorded[1:]
     rows = np.flatnonzero(((stored > found) | (stored < least)).any(axis=0))
-    scene.add_rows(
+    context.add_rows(
         "quota-usage", "quota file", rows,
         lambda row: f"id {ids[row]}: {stored[0, row]:,} bytes, {stored[1, row]:,} inodes",
         lambda row: f"{found[0, row]:,} bytes, {found[1, row]:,} inodes",

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.prefetch import BackgroundCall
+from ext4kit.verify.context import InodesInUse, VerifyContext
 from ext4kit.verify.directories import check_directories
 from ext4kit.verify.findings import Findings
 from ext4kit.verify.groups import check_groups
 from ext4kit.verify.inodes import check_inodes
 from ext4kit.verify.links import check_links
 from ext4kit.verify.others import check_others, find_orphans
-from ext4kit.verify.scene import InodesInUse, VerifyContext
 from ext4kit.verify.superblocks import check_superblocks
 from ext4kit.verify.usage import check_quota, check_usage
 from ext4kit.verify.xattrs import check_blocks, check_values
@@ -41,22 +41,22 @@ class Verification:
 
 def verify(fs: FileSystem) -> Verification:
     """Check all checksums and cross-references of a file system, read-only."""
-    scene = VerifyContext(fs)
-    check_superblocks(scene)
-    check_groups(scene)
-    find_orphans(scene)
-    gathered = check_inodes(scene)
+    context = VerifyContext(fs)
+    check_superblocks(context)
+    check_groups(context)
+    find_orphans(context)
+    gathered = check_inodes(context)
     facts = InodesInUse.concat(gathered.facts)
     gathered.facts.clear()
-    check_blocks(scene)
-    aside = replace(scene, findings=Findings())
+    check_blocks(context)
+    aside = replace(context, findings=Findings())
     usage = BackgroundCall(lambda facts: check_usage(aside, facts), facts)
-    links = check_directories(scene, facts, gathered.directories)
-    check_links(scene, facts, links)
-    check_values(scene, facts, gathered.values)
-    check_others(scene)
-    check_quota(scene)
+    links = check_directories(context, facts, gathered.directories)
+    check_links(context, facts, links)
+    check_values(context, facts, gathered.values)
+    check_others(context)
+    check_quota(context)
     blocks = usage.wait()
-    scene.findings.take(aside.findings)
+    context.findings.take(aside.findings)
     directories = sum(len(piece.table) for piece in gathered.directories)
-    return Verification(scene.findings, len(facts.number), directories, blocks)
+    return Verification(context.findings, len(facts.number), directories, blocks)

@@ -22,7 +22,13 @@ from ext4kit.parsers.xattr import (
     XATTR_ENTRY,
 )
 from ext4kit.units import join, widen
-from ext4kit.verify.scene import METADATA, InodesInUse, OwnedBlocks, ValueReferences, VerifyContext
+from ext4kit.verify.context import (
+    METADATA,
+    InodesInUse,
+    OwnedBlocks,
+    ValueReferences,
+    VerifyContext,
+)
 
 BLOCKS_AT_ONCE = 2048
 CONTEXT_SIZES = (28, 40)  # version 1 and 2 of fscrypt
@@ -47,7 +53,7 @@ class BodyAttributes:
     charges: Int64s
 
 
-def check_bodies(scene: VerifyContext, table: InodeTable) -> BodyAttributes:
+def check_bodies(context: VerifyContext, table: InodeTable) -> BodyAttributes:
     """Check the size of the extra fields and the attributes after them."""
     count, size = len(table), table.raw.shape[1]
     nothing = np.zeros((count, 2), np.int64)
@@ -56,45 +62,45 @@ def check_bodies(scene: VerifyContext, table: InodeTable) -> BodyAttributes:
         return result
     extra = table.extra_isize
     wrong, rows = body_areas(np.ascontiguousarray(table.raw).view("<u4"), extra)
-    scene.add_inodes("inode-extra-size", table.number, wrong, extra)
+    context.add_inodes("inode-extra-size", table.number, wrong, extra)
     raw, numbers = table.raw[rows], table.number[rows]
     start = GOOD_OLD_SIZE + extra[rows] + XATTR_BODY_HEADER.size
     entries, end, broken = read_attributes(raw, start, start)
-    scene.add_inodes("xattr-entry", numbers, broken, "an entry or value exceeds its area")
+    context.add_inodes("xattr-entry", numbers, broken, "an entry or value exceeds its area")
     collides = colliding_areas(entries, start, start, end) & ~broken
-    scene.add_inodes("xattr-entry", numbers, collides, "values overlap")
+    context.add_inodes("xattr-entry", numbers, collides, "values overlap")
     wrong = _wrong_hashes(raw, entries, start) & (entries.hash != 0)
-    scene.add_inodes("xattr-hash", numbers[entries.area], wrong, entries.hash)
-    _note_values(scene, numbers, entries)
+    context.add_inodes("xattr-hash", numbers[entries.area], wrong, entries.hash)
+    _note_values(context, numbers, entries)
     data = (entries.index == SYSTEM) & (entries.name_length == 4)
     result.inline_size[rows[entries.area[data]]] = entries.value_size[data]
     result.is_encrypted[rows[entries.area[_are_contexts(entries)]]] = True
-    np.add.at(result.charges, rows[entries.area], charges(scene, entries))
+    np.add.at(result.charges, rows[entries.area], charges(context, entries))
     return result
 
 
-def charges(scene: VerifyContext, entries: XattrEntries) -> Int64s:
+def charges(context: VerifyContext, entries: XattrEntries) -> Int64s:
     """(n, 2) bytes and inodes charged to the owner of an entry: values in separate inodes.
 
     Source: kernel fs/ext4/xattr.c, `ext4_xattr_inode_alloc_quota`.
     """
-    cluster = scene.superblock.block_size * scene.superblock.cluster_ratio
+    cluster = context.superblock.block_size * context.superblock.cluster_ratio
     size = -(-entries.value_size // cluster) * cluster
     return np.where(entries.value_inode != 0, [size, np.ones_like(size)], 0).T
 
 
-def block_charges(scene: VerifyContext, table: InodeTable) -> Int64s:
+def block_charges(context: VerifyContext, table: InodeTable) -> Int64s:
     """`charges` for the attribute blocks of a table of inodes, one row for each inode."""
     total = np.zeros((len(table), 2), np.int64)
     rows = np.flatnonzero(table.file_acl != 0)
-    if Incompat.EA_INODE not in scene.superblock.features or not len(rows):
+    if Incompat.EA_INODE not in context.superblock.features or not len(rows):
         return total
     for at in range(0, len(rows), BLOCKS_AT_ONCE):
         some = rows[at : at + BLOCKS_AT_ONCE]
-        data, _ = scene.fs.fetch(table.file_acl[some])
+        data, _ = context.fs.fetch(table.file_acl[some])
         base = np.zeros(len(some), np.int64)
         entries, _, _ = read_attributes(data, base + XATTR_BLOCK_HEADER.size, base)
-        np.add.at(total, some[entries.area], charges(scene, entries))
+        np.add.at(total, some[entries.area], charges(context, entries))
     return total
 
 
@@ -107,42 +113,42 @@ def _wrong_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> Bools:
     return wrong
 
 
-def _note_values(scene: VerifyContext, numbers: Int64s, entries: XattrEntries) -> None:
+def _note_values(context: VerifyContext, numbers: Int64s, entries: XattrEntries) -> None:
     """Record references to inodes that hold values."""
     some = entries.take(entries.value_inode != 0)
     references = ValueReferences(numbers[some.area], some.value_inode, some.value_size)
-    scene.value_references.append(references)
+    context.value_references.append(references)
 
 
-def check_blocks(scene: VerifyContext) -> None:
+def check_blocks(context: VerifyContext) -> None:
     """Check each attribute block once: checksum, header, entries, and number of owners."""
-    owned = OwnedBlocks.concat(scene.xattr_blocks)
-    lowest = max(scene.superblock.first_data_block, 1)
-    inside = (owned.block >= lowest) & (owned.block < scene.superblock.blocks_count)
-    scene.add_inodes("xattr-block", owned.owner, ~inside, owned.block)
+    owned = OwnedBlocks.concat(context.xattr_blocks)
+    lowest = max(context.superblock.first_data_block, 1)
+    inside = (owned.block >= lowest) & (owned.block < context.superblock.blocks_count)
+    context.add_inodes("xattr-block", owned.owner, ~inside, owned.block)
     owned = owned.take(inside)
     blocks, first, users = np.unique(owned.block, return_index=True, return_counts=True)
     owner = owned.owner[first]
     parts = [slice(at, at + BLOCKS_AT_ONCE) for at in range(0, len(blocks), BLOCKS_AT_ONCE)]
-    sealed = [_check_some(scene, blocks[part], owner[part], users[part]) for part in parts]
-    scene.claim(blocks, 1, METADATA)
-    encrypted = OwnedBlocks.concat(scene.contexts)
+    sealed = [_check_some(context, blocks[part], owner[part], users[part]) for part in parts]
+    context.claim(blocks, 1, METADATA)
+    encrypted = OwnedBlocks.concat(context.contexts)
     lacking = ~np.isin(encrypted.block, np.concatenate([blocks[:0], *sealed]))
-    scene.add_inodes("encryption-context", encrypted.owner, lacking)
+    context.add_inodes("encryption-context", encrypted.owner, lacking)
 
 
-def _check_some(scene: VerifyContext, blocks: Int64s, owner: Int64s, users: Rows) -> Int64s:
+def _check_some(context: VerifyContext, blocks: Int64s, owner: Int64s, users: Rows) -> Int64s:
     """Check some blocks; return those that hold an encryption context."""
-    rows, readable = scene.fs.fetch(blocks)
+    rows, readable = context.fs.fetch(blocks)
     header = XATTR_BLOCK_HEADER.columns(rows)
     name, where = "xattr block", {"inode": owner, "block": blocks}
     sound = (header["h_magic"] == MAGIC) & (header["h_blocks"] == 1)
-    scene.add_rows("xattr-block", name, ~sound | ~readable, "no attribute block header", **where)
-    if scene.superblock.has_metadata_checksums:
-        wrong = (_checksums(scene, blocks, rows) != header["h_checksum"]) & readable
-        scene.add_rows("xattr-checksum", name, wrong, **where)
+    context.add_rows("xattr-block", name, ~sound | ~readable, "no attribute block header", **where)
+    if context.superblock.has_metadata_checksums:
+        wrong = (_checksums(context, blocks, rows) != header["h_checksum"]) & readable
+        context.add_rows("xattr-checksum", name, wrong, **where)
     count = header["h_refcount"]
-    scene.add_rows("xattr-references", name, sound & (count != users), count, users, **where)
+    context.add_rows("xattr-references", name, sound & (count != users), count, users, **where)
     kept = sound & readable
     blocks, owner, rows = blocks[kept], owner[kept], rows[kept]
     where = {"inode": owner, "block": blocks}
@@ -150,10 +156,10 @@ def _check_some(scene: VerifyContext, blocks: Int64s, owner: Int64s, users: Rows
     entries, end, broken = read_attributes(rows, base + XATTR_BLOCK_HEADER.size, base)
     broken |= colliding_areas(entries, base, base + XATTR_BLOCK_HEADER.size, end)
     read = "an entry or value exceeds its area or overlaps another"
-    scene.add_rows("xattr-entry", name, broken, read, **where)
+    context.add_rows("xattr-entry", name, broken, read, **where)
     wrong = distinct(entries.area[_wrong_hashes(rows, entries, base)])[0]
-    scene.add_rows("xattr-hash", name, wrong, **where)
-    _note_values(scene, owner, entries)
+    context.add_rows("xattr-hash", name, wrong, **where)
+    _note_values(context, owner, entries)
     return blocks[entries.area[_are_contexts(entries)]]
 
 
@@ -163,40 +169,40 @@ def _are_contexts(entries: XattrEntries) -> Bools:
     return found
 
 
-def _checksums(scene: VerifyContext, blocks: Int64s, rows: Bytes2D) -> Int64s:
+def _checksums(context: VerifyContext, blocks: Int64s, rows: Bytes2D) -> Int64s:
     """Expected `h_checksum` of each block."""
     body = rows.copy()
     body[:, _CHECKSUM : _CHECKSUM + 4] = 0
     number = blocks.astype("<u8").view(np.uint8).reshape(-1, 8)
-    return crc32c_each(crc32c_rows(scene.superblock.seed, number).astype(np.int64), body)
+    return crc32c_each(crc32c_rows(context.superblock.seed, number).astype(np.int64), body)
 
 
-def check_values(scene: VerifyContext, facts: InodesInUse, values: list[InodeTable]) -> None:
+def check_values(context: VerifyContext, facts: InodesInUse, values: list[InodeTable]) -> None:
     """Check the inodes that hold values against the entries that refer to them."""
-    references = ValueReferences.concat(scene.value_references)
+    references = ValueReferences.concat(context.value_references)
     owner, value, size = references.owner, references.value_inode, references.size
     row = facts.rows_of(value)
     good = (row >= 0) & (facts.flags[row] & int(InodeFlags.EA_INODE) != 0)
-    scene.add_inodes("xattr-value-inode", owner, ~good, value)
-    if Incompat.EA_INODE not in scene.superblock.features:  # the kernel refuses these inodes
-        scene.add_inodes("xattr-value-inode", owner, good, "a value inode without ea_inode")
+    context.add_inodes("xattr-value-inode", owner, ~good, value)
+    if Incompat.EA_INODE not in context.superblock.features:  # the kernel refuses these inodes
+        context.add_inodes("xattr-value-inode", owner, good, "a value inode without ea_inode")
     stored = facts.size[row]
-    scene.add_inodes("xattr-value-inode", owner, good & (stored != size), size, stored)
+    context.add_inodes("xattr-value-inode", owner, good & (stored != size), size, stored)
     referred, counts = np.unique(value[good], return_counts=True)
     for table in values:
-        _check_references(scene, table, referred, counts)
+        _check_references(context, table, referred, counts)
 
 
 def _check_references(
-    scene: VerifyContext, table: InodeTable, referred: Int64s, counts: Rows
+    context: VerifyContext, table: InodeTable, referred: Int64s, counts: Rows
 ) -> None:
     """Check reference counts, which such an inode holds in its change time and version fields."""
     raw = INODE.columns(table.raw)
     stored = join(raw["i_ctime"].view("<u4"), raw["i_version"], 32)
     have = values_at(counts, SortedIndex(referred).rows(table.number))
-    scene.add_inodes("inode-unattached", table.number, have == NO_ROW)
+    context.add_inodes("inode-unattached", table.number, have == NO_ROW)
     wrong = (have != NO_ROW) & (stored != have)
-    scene.add_inodes("xattr-references", table.number, wrong, stored, have)
+    context.add_inodes("xattr-references", table.number, wrong, stored, have)
 
 
 @dataclass(frozen=True, slots=True)

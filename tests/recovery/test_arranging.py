@@ -20,8 +20,8 @@ class _Scene(MatchingProblem):
         self.places = self.rows = row = np.arange(EVERY)
         self.has_name = np.isin(row, list(named))
         first = row // KNOWN * KNOWN
-        self.front = self._side(first)
-        self.behind = self._side(first + KNOWN if enclosed else np.full(EVERY, NOTHING))
+        self.previous = self._side(first)
+        self.next = self._side(first + KNOWN if enclosed else np.full(EVERY, NOTHING))
 
     @staticmethod
     def _side(rank: np.ndarray) -> NeighbourFiles:
@@ -65,9 +65,9 @@ def test_a_long_row_of_named_files_is_cut_into_parts_that_overlap() -> None:
 
 
 def test_a_content_that_is_not_enclosed_is_in_the_parts_of_both_its_known_files() -> None:
-    scene = _Scene({3, 500})
-    scene.behind.rank[2] = 505
-    early, late = _solved(list(split_problem(scene)))
+    matching = _Scene({3, 500})
+    matching.next.rank[2] = 505
+    early, late = _solved(list(split_problem(matching)))
     assert 2 in early.contents
     assert 2 in late.contents
 

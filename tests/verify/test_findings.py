@@ -12,8 +12,8 @@ import pytest
 
 from ext4kit.problems import Severity
 from ext4kit.verify import CODES, Findings
+from ext4kit.verify.context import VisitedBlocks
 from ext4kit.verify.findings import KEPT_EACH
-from ext4kit.verify.scene import VisitedBlocks
 from tests.conftest import Cli
 from tests.environment import ROOT
 from tests.filesystem.matrix import run

@@ -17,9 +17,9 @@ import pytest
 import ext4kit
 from ext4kit.filesystem.prefetch import AHEAD, AT_ONCE, BackgroundCall, prefetch_map
 from ext4kit.verify import Findings, directories, inodes, verify
+from ext4kit.verify.context import VerifyContext
 from ext4kit.verify.findings import KEPT_EACH
 from ext4kit.verify.plain import InodeBatch, read_batch
-from ext4kit.verify.scene import VerifyContext
 from tests.environment import needs
 from tests.filesystem.matrix import run
 from tests.verify.places import debugfs
