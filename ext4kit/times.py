@@ -77,7 +77,7 @@ def iso_field(name: str) -> str | None:
 def with_iso(record: Mapping[str, object]) -> dict[str, object]:
     """A record with the text beside each of its times, those of inner objects included.
 
-    A text that stands behind its time in the record is kept.
+    A text that stands after its time in the record is kept.
     """
     found: dict[str, object] = {}
     for name, value in record.items():

@@ -113,7 +113,7 @@ class _TransactionSpans(Table):
 def as_of_range(log: Log) -> AsOfRange:
     """The newest transactions of a log that follow each other without a gap."""
     known, superblock = log.transactions, log.superblock
-    # one behind the newest tid in force; blocks with later tids have no effect
+    # one past the newest tid in force; blocks with later tids have no effect
     end_tid = superblock.sequence if superblock.start == 0 else log.walk.end_order
     end = int(np.count_nonzero(known.order < end_tid))
     while end and not known.committed[end - 1]:
@@ -211,8 +211,8 @@ def _starts_complete(log: Log, spans: _TransactionSpans, row: int, taken: Bools)
 def _is_contiguous(log: Log, spans: _TransactionSpans, row: int, taken: Bools) -> bool:
     """Whether the next transaction in the log is the next one that was committed.
 
-    It begins behind the commit block of this one, or at the start of the ring. In the second case
-    a lost transaction would be behind this one, unless a newer one overwrote that block.
+    It begins after the commit block of this one, or at the start of the ring. In the second case
+    a lost transaction would be after this one, unless a newer one overwrote that block.
     """
     order = log.transactions.order
     behind = int(log.ring.wrap(spans.start[row] + spans.length[row]))

@@ -97,7 +97,7 @@ def _power(count: int, back: bool) -> UInt32s:
 
 @lru_cache(4)
 def _bit_table(capacity: int) -> tuple[UInt32s, Int64s]:
-    """(syndrome of each single changed bit, ascending; 8 * bytes behind it + bit)."""
+    """(syndrome of each single changed bit, ascending; 8 * bytes after it + bit)."""
     numbers = np.uint8(1) << np.arange(8, dtype=np.uint8)[:, None]
     table = crc32c_rows(0, numbers)
     count = 1

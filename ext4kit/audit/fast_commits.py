@@ -118,7 +118,7 @@ def _pieced_together(log: Log, found: FastCommits, settled: Bools) -> list[_Dama
 
 
 def _run_end(settled: Bools, row: int) -> int:
-    """One behind the last block from `row` on that may belong to the same commit."""
+    """One past the last block from `row` on that may belong to the same commit."""
     stop = np.flatnonzero(settled[row : row + MOST_BLOCKS])
     return row + int(stop[0]) if len(stop) else min(row + MOST_BLOCKS, len(settled))
 

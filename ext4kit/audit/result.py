@@ -124,8 +124,8 @@ class TidGap:
 
     Attributes:
         after: the id before the gap.
-        before: the id behind the gap.
-        log_block: first log block of the transaction behind the gap.
+        before: the id after the gap.
+        log_block: first log block of the transaction after the gap.
     """
 
     after: TransactionId

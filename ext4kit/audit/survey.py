@@ -46,7 +46,7 @@ class Fault(IntEnum):
     MAGIC = 2  # the checksum matches with the right magic
     TYPE = 3  # it matches with the right type
     SEQUENCE = 4  # it matches with the right transaction id
-    REST = 5  # a commit block whose checksum matches with zeros behind its fields
+    REST = 5  # a commit block whose checksum matches with zeros after its fields
     STRANGER = 6  # written with another UUID or other checksums: cannot be judged
 
 

@@ -120,7 +120,7 @@ class FormatSizer:
         return [run for first, count in runs for run in self.area.runs_of(first, count)]
 
     def _unproven_end(self, at: int, last: int, stated: Stated) -> EndEvidence:
-        """How far zeros behind the stated end speak for it."""
+        """How far zeros after the stated end speak for it."""
         index = self.index
         fills_blocks = stated.size % self.reader.block_size == 0
         if not index.is_nonzero(np.array([last]))[0]:

@@ -125,7 +125,7 @@ class _Space:
         return bool(self.index.is_nonzero(places)[0]) and not self.index.zero_tails(places)[0]
 
     def nearest(self, at: int) -> list[int]:
-        """Where a next piece may begin, by distance: behind other files, and at all places."""
+        """Where a next piece may begin, by distance: after other files, and at all places."""
         tables = (self.after_others, self.begins, self.parts)
         both = zip_longest(*(_nearest(one, at) for one in tables))
         places = dict.fromkeys(one for pair in both for one in pair if one is not None)

@@ -1,6 +1,6 @@
 """Texts of lines that are alike, such as logs and dumps: where two of them meet, and their rests.
 
-The kernel may put a large file right behind the first parts of another one. Nothing between two
+The kernel may put a large file right after the first parts of another one. Nothing between two
 texts tells it then but their lines: the shape of a line has its numbers and words as single signs.
 """
 

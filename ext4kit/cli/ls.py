@@ -117,7 +117,7 @@ def command(
     With --lost, the tree of the file system that this one overwrote; directories without a known
     name are in its root as inode-NUMBER-GENERATION.
 
-    --view reads another tree. In `deleted` and `all`, a second file of a name has ~2 behind it;
+    --view reads another tree. In `deleted` and `all`, a second file of a name has ~2 after it;
     files without a path are in /$Unnamed, contents without an inode in /$Carved. In `versions`,
     each file is a folder of its versions. In `as-of`, the first name is a time or tid-NUMBER.
     """

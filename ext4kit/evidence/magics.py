@@ -197,7 +197,7 @@ def _raid1(start: int, version: str) -> Magic:
                  check)  # fmt: skip
 
 
-# In the first sector: any other format found behind one of these is older than it.
+# In the first sector: any other format found after one of these is older than it.
 FIRST_SECTOR_MAGICS = (
     # fs/xfs/libxfs/xfs_format.h
     Magic("xfs", 0, b"XFSB", _name(108, 12), _id(32)),

@@ -33,7 +33,7 @@ _SUM = re.compile(r"(\\?)([0-9a-f]+)[ \t]+\*?(.+)", re.I)
 _ESCAPE, _ESCAPED = re.compile(r"\\(.)"), {"n": "\n", "r": "\r"}
 _TAGGED = re.compile(r"(\\?)(MD5|SHA1|SHA256) \((.+)\) = ([0-9a-f]+)", re.I)
 _LABELLED = re.compile(
-    r"\s*((MD5|SHA1|SHA256) (?:checksum"  # FTK Imager; behind the digits " : verified"
+    r"\s*((MD5|SHA1|SHA256) (?:checksum"  # FTK Imager; after the digits " : verified"
     r"|hash(?: verified source| verified image)?"  # Guymager
     r"|hash calculated over data|hash stored in file))"  # ewfacquire, ewfverify
     r"\s*:\s*([0-9a-f]+)(?![0-9a-z])",

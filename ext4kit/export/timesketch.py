@@ -32,7 +32,7 @@ _TIMED = ("message", "datetime", "timestamp", "timestamp_desc")
 
 
 class EventFacts(TypedDict, total=False):
-    """The columns behind the times, in their order; the hashes follow."""
+    """The columns after the times, in their order; the hashes follow."""
 
     data_type: Required[str]
     source_short: Required[str]

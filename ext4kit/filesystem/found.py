@@ -1,7 +1,7 @@
 """File systems found by their superblocks anywhere in a source, without a partition table.
 
 Every copy of a superblock gives the start of its file system. Copies of one file system are
-grouped. A start is accepted if the descriptor behind the copy refers to an inode table in which
+grouped. A start is accepted if the descriptor after the copy refers to an inode table in which
 inode 2 is a directory. Old superblocks in a log, a file or unallocated space give a start without
 such a structure and are left out.
 """
@@ -40,7 +40,7 @@ OLD_GROUPS = 16  # first groups that may hold a copy of revision 0
 class Basis(StrEnum):
     """The evidence for the start of a file system."""
 
-    ROOT = "root directory"  # found through the descriptors behind the copy
+    ROOT = "root directory"  # found through the descriptors after the copy
     COPIES = "copies that agree"  # of several groups
     ONE = "superblock alone"
 
@@ -241,7 +241,7 @@ def _of_revision_0(
 
 
 def _has_root(source: Source, offset: int, superblock: Superblock) -> bool:
-    """Whether the descriptor behind a superblock copy refers to the inode of a root directory."""
+    """Whether the descriptor after a superblock copy refers to the inode of a root directory."""
     size = superblock.block_size
     block = int(descriptor_blocks(superblock, superblock.group_number, 1)[0])
     row = peek(source, offset + block * size, superblock.descriptor_size)

@@ -1,7 +1,7 @@
 """A tree in pieces of bounded size, for file systems with very many files.
 
 The directories are found first and stay in memory; their entries are read anew, some directories at
-a time. An entry behind a subdirectory waits until all below that one has been given.
+a time. An entry after a subdirectory waits until all below that one has been given.
 """
 
 from __future__ import annotations

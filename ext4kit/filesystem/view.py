@@ -284,7 +284,7 @@ class View:
 
 
 def free_name(name: bytes, taken: Container[bytes]) -> bytes:
-    """A name that is not taken: the name itself, else with `~2`, `~3` ... behind it."""
+    """A name that is not taken: the name itself, else with `~2`, `~3` ... after it."""
     number, free = 1, name
     while free in taken:
         number += 1

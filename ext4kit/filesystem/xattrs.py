@@ -152,7 +152,7 @@ def _find(area: _XattrArea, index: int, suffix: bytes | None) -> XattrEntry | No
 
 
 def inline_data_tail(inode_raw: bytes, extra_isize: int) -> bytes:
-    """The part of inline file content (or of an inline directory) behind its first 60 bytes.
+    """The part of inline file content (or of an inline directory) after its first 60 bytes.
 
     Returns:
         The value of `system.data` in the inode's body, empty if there is none.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 EARLIEST = int(np.iinfo(np.int64).min)
-PRESENT = 1 << 61  # behind every tid of the log; the tid of the disk is larger still
+PRESENT = 1 << 61  # after every tid of the log; the tid of the disk is larger still
 FIRST_COPIES = 16  # of inode tables, read to find whether there was a change
 MOST_COPIES = 4096  # read if there was
 COPIES_EACH = 4  # of one transaction

@@ -113,7 +113,7 @@ class FormatFinder:
     def _are_descriptors(self, rows: Bytes2D, some: Rows, one: LogFormat) -> Bools:
         """True where the tags end with a last one, and each can have been written so.
 
-        The kernel clears the block first, and writes a UUID of zeros behind the first tag.
+        The kernel clears the block first, and writes a UUID of zeros after the first tag.
         Source: kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`; fs/jbd2/journal.c,
         `jbd2_journal_get_descriptor_buffer`.
         """

@@ -116,7 +116,7 @@ def _exported(fs: FileSystem, device: Source) -> JournalLocation | None:
 
 
 def _superblock_at(block_size: int) -> int:
-    """Block of the journal superblock on an external device: behind the ext4 superblock.
+    """Block of the journal superblock on an external device: after the ext4 superblock.
 
     Source: kernel fs/ext4/super.c, `ext4_get_journal_blkdev`.
     """

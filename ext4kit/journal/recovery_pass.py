@@ -30,7 +30,7 @@ class RecoveryPass:
 
     Attributes:
         first_order: tid of the first transaction.
-        end_order: one behind the tid of the last transaction; equal to `first_order` if none.
+        end_order: one past the tid of the last transaction; equal to `first_order` if none.
         headers: int64, rows of `Headers` that belong to these transactions.
         end_reason: text of why the recovery pass ended there.
         refusal: damage that prevents any replay, or "".

@@ -140,7 +140,7 @@ def plan_replay(log: Log) -> ReplayPlan:
 
 
 def plan_readable(log: Log) -> ReplayPlan:
-    """The readable copies of all transactions to replay, including those behind unreadable blocks.
+    """The readable copies of all transactions to replay, including those after unreadable blocks.
 
     A recovery would stop earlier. This plan shows the newest state of each block.
     """

@@ -29,7 +29,7 @@ class Ring:
 
     Attributes:
         first: its first log block.
-        end: the log block behind its last one; fast commits start at `end` + 1.
+        end: the log block after its last one; fast commits start at `end` + 1.
     """
 
     first: int

@@ -351,7 +351,7 @@ def _matches(tags: Tags, ring: Ring, reader: LogReader, seed: int) -> Bools:
 def _before_first_overwritten(tags: Tags, valid: Bools) -> Bools:
     """False from the first lost copy of a descriptor on.
 
-    Without checksums a lost copy shows that a later lap wrote behind the descriptor (past the
+    Without checksums a lost copy shows that a later lap wrote after the descriptor (past the
     end of the ring). How many copies it overwrote is not known.
     """
     descriptors, row = np.unique(tags.descriptor, return_inverse=True)

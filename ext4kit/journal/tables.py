@@ -23,7 +23,7 @@ class Headers(Table):
         order: int64, tid.
         has_checksum: bool, True where the block was written with its own checksum (v2, v3).
         checksum_ok: bool, False where that checksum fails.
-        is_partial: bool, True where a commit block's checksum matches only with zeros behind its
+        is_partial: bool, True where a commit block's checksum matches only with zeros after its
             fields.
         commit_seconds: uint64, s since 1970, commit blocks only.
         commit_nanoseconds: int64, ns of that second, commit blocks only.

@@ -210,7 +210,7 @@ def collect_transactions(log: ReadLog) -> Transactions:
 def _grouped(order: Int64s, position: Int64s, size: int) -> tuple[Rows, Rows]:
     """(header rows by transaction and in log order within it, first index of each).
 
-    A transaction starts behind the widest gap between its blocks in the ring.
+    A transaction starts after the widest gap between its blocks in the ring.
     """
     rows = np.lexsort((position, order))
     edges = np.unique(order[rows], return_index=True)[1]
@@ -272,7 +272,7 @@ def _transaction_states(
 ) -> Int64s:
     """Index into `TransactionState` of each transaction.
 
-    A transaction that starts behind the newest one in the log is from an earlier lap, or from
+    A transaction that starts after the newest one in the log is from an earlier lap, or from
     before the kernel last restarted the log at its first block.
     """
     newest = order[sound].max(initial=np.iinfo(np.int64).min)

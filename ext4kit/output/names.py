@@ -22,7 +22,7 @@ WINDOWS = re.compile(
     | [ .] (?= [ .]* \Z )  # it drops these, and finds another file
     | \A (?= (?: CON | PRN | AUX | NUL | CONIN[$] | CONOUT[$]
                | (?: COM | LPT ) (?: [0-9] | \xc2[\xb9\xb2\xb3] ) )
-             [ ]* (?: [.] | \Z ) ) .  # devices in every folder, whatever follows behind a dot
+             [ ]* (?: [.] | \Z ) ) .  # devices in every folder, whatever follows after a dot
     """,
     re.VERBOSE | re.IGNORECASE,
 )

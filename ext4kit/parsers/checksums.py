@@ -58,7 +58,7 @@ def crc32c_fits(
     """True where a record ends with its expected register; all records have one length.
 
     All records are concatenated. Four bytes before each record change the register from 0 to its
-    seed, and its expected register behind it changes it back to 0. Therefore one pass of the
+    seed, and its expected register after it changes it back to 0. Therefore one pass of the
     hardware verifies all records. If it fails, the records are checked in smaller and smaller
     groups.
 

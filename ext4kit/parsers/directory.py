@@ -114,7 +114,7 @@ class EntryTable(Table):
     Attributes:
         block: row of the block array that the entry was read from.
         offset: byte offset of the entry in its block.
-        name_length: bytes of the name, which starts 8 bytes behind `offset`.
+        name_length: bytes of the name, which starts 8 bytes after `offset`.
     """
 
     block: Int64s
@@ -324,7 +324,7 @@ def parse_slack_entries(
 def _are_overwritten(slack: EntryTable, in_use: EntryTable, size: int) -> Bools:
     """True where another entry has overwritten a part of a slack entry.
 
-    The kernel adds an entry behind the name of one in use, or at the start of a block (kernel
+    The kernel adds an entry after the name of one in use, or at the start of a block (kernel
     fs/ext4/namei.c, `ext4_insert_dentry`), so never within a removed name whose header it leaves.
     Of two entries that overlap, the first one is therefore the later one, unless the other is in
     use.

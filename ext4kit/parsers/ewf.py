@@ -102,7 +102,7 @@ class Section:
 
     @property
     def body(self) -> int:
-        """Byte offset behind the section's header."""
+        """Byte offset after the section's header."""
         return self.offset + SECTION.size
 
 
@@ -167,7 +167,7 @@ def parse_volume(data: Buffer, offset: int) -> Geometry:
 def parse_table(data: Buffer, offset: int) -> tuple[Int64s, Bools]:
     """Offsets of the chunks in a table, and which of them are compressed.
 
-    Behind 2 GiB in a segment an entry has no bit for the compression flag. Entries behind one that
+    After 2 GiB in a segment an entry has no bit for the compression flag. Entries after one that
     appears to decrease are 32-bit offsets of uncompressed chunks.
 
     Args:

@@ -45,7 +45,7 @@ EXTENT = Layout(
         "ee_start_lo" / Int32ul,  # first block on disk
     ),
 )
-TAIL = Layout("extent tail", Struct("et_checksum" / Int32ul))  # behind `eh_max` entries
+TAIL = Layout("extent tail", Struct("et_checksum" / Int32ul))  # after `eh_max` entries
 
 
 def capacity(node_size: int) -> int:

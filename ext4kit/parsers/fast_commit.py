@@ -23,7 +23,7 @@ TAG = Layout(
     "fast commit tag",
     Struct(
         "fc_tag" / Int16ul,  # TagKind
-        "fc_len" / Int16ul,  # bytes of value behind this header
+        "fc_len" / Int16ul,  # bytes of value after this header
     ),
 )
 HEAD = Layout(

@@ -96,7 +96,7 @@ READ_IN_PART = {
     "casefold": "read; paths are looked up by their exact bytes",
     "verity": "contents read, not held against their hash trees",
     "quota": "read as files; usage and limits are not shown",
-    "dirdata": "names read, the data behind them not",
+    "dirdata": "names read, the data after them not",
 }
 NOT_READ = {
     "compression": "not read: contents come as they are stored, compressed",

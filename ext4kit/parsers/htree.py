@@ -175,7 +175,7 @@ def parse_root(block: Buffer) -> IndexRoot:
     """
     root = DX_ROOT.parse(block)
     if not is_index_root(block):
-        raise CorruptError(DX_ROOT.name, 0, "not '.', '..' and an index behind them")
+        raise CorruptError(DX_ROOT.name, 0, "not '.', '..' and an index after them")
     if root.indirect_levels > MAX_LEVELS:
         raise CorruptError(DX_ROOT.name, 0, f"{root.indirect_levels} levels of index nodes")
     inodes = InodeNumber(root.dot_inode), InodeNumber(root.dotdot_inode)

@@ -55,7 +55,7 @@ INODE = Layout(
 INODE_EXTRA = Layout(
     "inode extra fields",
     Struct(
-        "i_extra_isize" / Int16ul,  # how many bytes behind byte 128 are fields
+        "i_extra_isize" / Int16ul,  # how many bytes after byte 128 are fields
         "i_checksum_hi" / Int16ul,
         "i_ctime_extra" / Int32ul,  # low 2 bits: epoch; the rest: nanoseconds
         "i_mtime_extra" / Int32ul,
@@ -373,7 +373,7 @@ class _Stored:
 
     @cached_property
     def end(self) -> Any:
-        """Number of bytes of valid fields behind byte 128.
+        """Number of bytes of valid fields after byte 128.
 
         A later field counts only if its end is within this number. The code multiplies by that
         truth value, which works for integers and columns alike.

@@ -69,7 +69,7 @@ def parse_label(data: Buffer) -> PhysicalLabel | None:
     for start in range(0, min(4 * SECTOR, len(data)), SECTOR):
         if bytes(data[start : start + 8]) == b"LABELONE":
             found = LABEL.parse(data, start)
-            at = start + int(found.offset) + 40  # behind the UUID and the size
+            at = start + int(found.offset) + 40  # after the UUID and the size
             areas = list(_areas(data, at))
             after = at + (len(areas) + 1) * AREA.size
             places = tuple(_areas(data, after))
@@ -114,7 +114,7 @@ def parse_text(text: str) -> Group:
 
 
 def _section(tokens: list[str], at: int, depth: int) -> tuple[Group, int]:
-    """(entries up to the closing brace, index of the token behind it)."""
+    """(entries up to the closing brace, index of the token after it)."""
     found: Group = {}
     if depth > _MOST_DEPTH:
         raise CorruptError("LVM text", None, "its sections are nested too deep")

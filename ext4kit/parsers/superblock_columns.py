@@ -57,7 +57,7 @@ def superblocks_in(data: UInt8s, place: int, length: int) -> SuperblockCopies:
     """The superblock copies that begin at a sector of a byte range.
 
     Args:
-        data: uint8 (n,), the bytes from `place` on: the range, and 512 bytes behind it if the
+        data: uint8 (n,), the bytes from `place` on: the range, and 512 bytes after it if the
             source has them.
         place: byte offset of the range in the source, a multiple of 512.
         length: bytes of the range.

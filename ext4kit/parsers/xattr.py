@@ -30,7 +30,7 @@ XATTR_BLOCK_HEADER = Layout(
 
 XATTR_BODY_HEADER = Layout(
     "xattr header in the inode",
-    Struct("h_magic" / Int32ul),  # MAGIC, behind the inode's extra fields
+    Struct("h_magic" / Int32ul),  # MAGIC, after the inode's extra fields
 )
 
 XATTR_ENTRY = Layout(
@@ -124,10 +124,10 @@ def parse_block_header(block: Buffer) -> XattrBlock:
 
 
 def entry_offsets(data: Buffer, start: int, end: int) -> Iterator[int]:
-    """Byte offsets of the entries from `start` on, up to the four zero bytes behind the last.
+    """Byte offsets of the entries from `start` on, up to the four zero bytes past the last.
 
     Raises:
-        CorruptError: raised behind the last valid entry, if an entry exceeds the area or the
+        CorruptError: raised past the last valid entry, if an entry exceeds the area or the
             zero bytes are missing.
     """
     view = memoryview(data)

@@ -102,7 +102,7 @@ def fold_cells(row: str, cells: Sequence[str]) -> str:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """Lines of at most so many cells, broken at a blank or behind a slash where there is one."""
+    """Lines of at most so many cells, broken at a blank or after a slash where there is one."""
     lines, width = [], max(width, 1)
     while len(text) > 1 and _cells(text) > width:
         end, used = 0, 0

@@ -94,7 +94,7 @@ def triage(
     """
     shared = SharedLog.of(given)
     fs = shared.fs
-    with step("checking"):  # first, as it takes memory that the steps behind it take too
+    with step("checking"):  # first, as it takes memory that the steps after it take too
         checked = verify(fs) if extent.verify else None
     with step("finding deleted files") as show:
         deleted = find_deleted(shared, sources=extent.sources, progress=show)

@@ -42,7 +42,7 @@ from ext4kit.problems import Problems, Severity
 if TYPE_CHECKING:
     from ext4kit.evidence.openers import OpenRequest
 
-_CHECKSUM = 4  # bytes behind an uncompressed chunk
+_CHECKSUM = 4  # bytes after an uncompressed chunk
 _LEAST_CHUNK = 12  # bytes of a file for a chunk: its entry in a table, and zlib's least stream
 _SLACK = 1 << 10  # bytes, lower bound of the growth that is allowed for a compressed chunk
 _MOST_SECTIONS = 1 << 16  # of one segment
@@ -126,7 +126,7 @@ class Ewf(ChunkedSource):
         start, length = int(self._starts[index]), int(self._ends[index] - self._starts[index])
         most = self._most
         if length <= 0 or start + min(length, most) > file.size:
-            raise self._incomplete(file, start, file.size, "it would lie behind the file's end")
+            raise self._incomplete(file, start, file.size, "it would lie past the file's end")
         data = file.read(start, min(length, most))
         if self._packed[index]:
             return self._inflated(data, file, start)
@@ -143,7 +143,7 @@ class Ewf(ChunkedSource):
         unpacker = zlib.decompressobj()
         try:
             made = unpacker.decompress(data, self._piece)
-            unpacker.decompress(unpacker.unconsumed_tail, 1)  # the checksum behind it
+            unpacker.decompress(unpacker.unconsumed_tail, 1)  # the checksum after it
         except zlib.error as error:
             raise _damaged(file, start, "its decompression fails") from error
         if not unpacker.eof:
@@ -293,7 +293,7 @@ class _Reader:
     def _table(
         self, file: RawFile, section: Section, second: Section | None, borders: Int64s
     ) -> None:
-        """Read a table of chunks, or the copy behind it if it is damaged."""
+        """Read a table of chunks, or the copy after it if it is damaged."""
         where = Path(file.name).name
         try:
             starts, packed = parse_table(_body(file, section), section.body)
@@ -399,7 +399,7 @@ def _tell_missing(files: list[RawFile], reader: _Reader) -> None:
     if have >= size:
         return
     last = Path(files[-1].name).name
-    missing = "no table lists them" if reader.is_done else f"the segments behind {last} are missing"
+    missing = "no table lists them" if reader.is_done else f"the segments after {last} are missing"
     why = reader.broken or missing
     if reader.chunks > reader.known():
         why += "; where the chunks of later segments belong is therefore not known"

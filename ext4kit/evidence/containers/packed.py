@@ -122,7 +122,7 @@ def open_container(request: OpenRequest) -> Evidence:
     with tempfile.TemporaryFile(buffering=0, prefix="ext4kit-") as target:
         size, damage = _unpack(path, _OPENERS[kind], target, _Room(path, request.limits))
         if damage:
-            text = f"its {kind} data is damaged behind them ({damage}): the rest is missing"
+            text = f"its {kind} data is damaged after them ({damage}): the rest is missing"
             problems.add(f"image, the first {size:,} bytes", text)
         if not size:
             raise AccessError(f"{path}: nothing in it can be unpacked: {damage or 'it is empty'}")

@@ -184,7 +184,7 @@ class LayeredSource(ChunkedSource):
             raise AccessError(f"it should be at byte {place:,}: {error}") from error
 
     def _behind(self, offset: int, wanted: int) -> memoryview:
-        """Bytes from the source below, which may be shorter; zeros behind its end."""
+        """Bytes from the source below, which may be shorter; zeros after its end."""
         have = 0 if self._below is None else max(0, min(wanted, self._below.size - offset))
         if self._below is None or not have:
             return self._zeros[:wanted]

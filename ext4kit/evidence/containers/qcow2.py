@@ -92,7 +92,7 @@ class Qcow2(LayeredSource):
         places[: len(found)] = found.astype(np.int64)
         self._drop(places, places == _LOST, "their part of its first-level table is not there")
         is_behind = places > self._file.size - self._piece
-        self._drop(places, is_behind, "their second-level table is behind the end of the file")
+        self._drop(places, is_behind, "their second-level table is past the end of the file")
         _, first = np.unique(places, return_index=True)
         is_again = places > 0
         is_again[first] = False
@@ -121,7 +121,7 @@ class Qcow2(LayeredSource):
         return bytes(rows[row * size : row * size + size])
 
     def unreadable(self) -> Int64s:
-        """Clusters that the tables place behind the end of the file, and damage found so far."""
+        """Clusters that the tables place past the end of the file, and damage found so far."""
         behind = merge_ranges() if self._below is None else unreadable_ranges(self._below)
         if self._listed is None or self._listed[0] != len(behind):  # the tables are read once
             wanted = self._places >= 0 if len(behind) else self._places > 0
@@ -150,7 +150,7 @@ class Qcow2(LayeredSource):
         return ranges[lost]
 
     def _is_cut(self, values: UInt64s, starts: Int64s) -> Bools:
-        """True where the cluster of a table entry is behind the end of the file."""
+        """True where the cluster of a table entry is past the end of the file."""
         packed = (values & np.uint64(COMPRESSED)) != 0
         places = (values & np.uint64(OFFSET)).astype(np.int64)
         ends = places + np.minimum(self._piece, self.size - starts)

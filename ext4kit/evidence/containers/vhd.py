@@ -83,7 +83,7 @@ class Vhd(LayeredSource):
         self._mixed = ChunkCache()
 
     def unreadable(self) -> Int64s:
-        """Blocks behind the end of the file, lost ranges of the parent, damage found so far."""
+        """Blocks past the end of the file, lost ranges of the parent, damage found so far."""
         starts = np.arange(len(self._places)) * self._block
         behind = starts[self._absent & self._is_lost_below(starts, self._block)]
         lost = np.stack([behind, behind + self._block], axis=1)
@@ -91,7 +91,7 @@ class Vhd(LayeredSource):
 
     @cached_property
     def _cut(self) -> Int64s:
-        """Ranges of the blocks that are behind the end of the file."""
+        """Ranges of the blocks that are past the end of the file."""
         is_cut = self._places + self._bitmap + self._block > self._file.size
         runs = Intervals.of_mask(is_cut & ~self._absent)
         return np.stack([runs.start, runs.end], axis=1) * self._block

@@ -85,7 +85,7 @@ def vmdk(window: ContentReader) -> Stated | None:
 
 
 def vdi(window: ContentReader) -> Stated | None:
-    """The blocks that are allocated, behind the map (VirtualBox, VDICore.h)."""
+    """The blocks that are allocated, after the map (VirtualBox, VDICore.h)."""
     head = window.read(0, 0x188)
     if len(head) < 0x188 or head[64:68] != b"\x7f\x10\xda\xbe":
         return None

@@ -120,7 +120,7 @@ def jpeg(window: ContentReader) -> Stated | None:
 
 
 def _next_marker(window: ContentReader, at: int, restarts: bool) -> int:
-    """Where the marker behind entropy-coded data is; -1 where a restart is out of order."""
+    """Where the marker after entropy-coded data is; -1 where a restart is out of order."""
     kept, expected, last = b"", 0xD0, at
     for piece in window.chunks(at):
         text = kept + piece

@@ -106,7 +106,7 @@ class BlockAllocator:
         return min(-(-left // self._ratio) - group * self._per_group, self._per_group)
 
     def _clusters(self, spans: list[Spans]) -> Spans:
-        """(first cluster, one behind the last) of block runs, numbered over all groups."""
+        """(first cluster, one past the last) of block runs, numbered over all groups."""
         first = np.concatenate([_NONE, *(span[0] for span in spans)])
         length = np.concatenate([_NONE, *(span[1] for span in spans)])
         start = first - self._fs.superblock.first_data_block
@@ -118,7 +118,7 @@ class BlockAllocator:
         return int(Intervals.union(start, end - start).length.sum())
 
     def _by_group(self, spans: list[Spans]) -> dict[int, Spans]:
-        """Per group: (first, one behind the last) cluster of each run, numbered in the group."""
+        """Per group: (first, one past the last) cluster of each run, numbered in the group."""
         start, end = self._clusters(spans)
         row, step = expand((end - 1) // self._per_group - start // self._per_group + 1)
         group = start[row] // self._per_group + step
@@ -188,7 +188,7 @@ class BlockAllocator:
         return clashes
 
     def _write_bits(self, block: int, bits: UInt8s, bit_count: int, uninitialised: bool) -> UInt8s:
-        """Write a bitmap; one that was never written gets set bits behind its last bit."""
+        """Write a bitmap; one that was never written gets set bits after its last bit."""
         row = self._draft.zeroed(block) if uninitialised else self._draft.writable(block)
         whole = np.unpackbits(row, bitorder="little")
         whole[: len(bits)] = bits
@@ -236,7 +236,7 @@ class BlockAllocator:
         descriptor.write_checksum()
 
     def _lower_itable_unused(self, descriptor: _GroupDescriptor, group: int, used: int) -> None:
-        """Lower `bg_itable_unused` to the slots behind the last inode in use; zero new slots."""
+        """Lower `bg_itable_unused` to the slots past the last inode in use; zero new slots."""
         superblock = self._fs.superblock
         if not (superblock.has_metadata_checksums or RoCompat.UNINIT_BG in superblock.features):
             return

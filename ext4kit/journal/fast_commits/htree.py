@@ -93,7 +93,7 @@ class HtreeEditor:
                 return found
 
     def _next_leaf(self, steps: list[HtreeStep]) -> list[HtreeStep] | None:
-        """The path to the leaf behind that of the steps, None at the end."""
+        """The path to the leaf after that of the steps, None at the end."""
         for depth in range(len(steps) - 1, -1, -1):
             one = steps[depth]
             if one.slot + 1 < one.entries.count:
@@ -114,7 +114,7 @@ class HtreeEditor:
         return way
 
     def add(self, steps: list[HtreeStep], value: int, leaf: int) -> None:
-        """Add a leaf behind that of the steps; its parent must have room."""
+        """Add a leaf after that of the steps; its parent must have room."""
         last = steps[-1]
         at = last.slot + 1
         hashes = np.insert(last.entries.hashes, at, value)

@@ -90,7 +90,7 @@ class InodeEditor:
 
     @property
     def extra_isize(self) -> int:
-        """Bytes of fields behind the first 128."""
+        """Bytes of fields after the first 128."""
         room = len(self.raw) >= INODE.size + INODE_EXTRA.size
         return get_field(INODE_EXTRA, self.raw, "i_extra_isize", INODE.size) if room else 0
 

@@ -1,4 +1,4 @@
-"""Scan of fast commits: the blocks behind the ring, their tags, and which a recovery replays.
+"""Scan of fast commits: the blocks after the ring, their tags, and which a recovery replays.
 
 Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_scan`; fs/jbd2/recovery.c,
 `fc_do_one_pass`; fs/jbd2/journal.c, `jbd2_fc_get_buf`.
@@ -44,7 +44,7 @@ class FastCommit:
 
     Attributes:
         first: row of its first tag in `FastCommits.tags`.
-        end: one behind the row of its last tag.
+        end: one past the row of its last tag.
         position: log block of its first tag.
         head_tid: stored tid of its HEAD, NONE without one.
         features: features in its HEAD; 0 without one.
@@ -67,7 +67,7 @@ class FastCommit:
 
 @dataclass(frozen=True, slots=True)
 class FastCommits:
-    """Every fast commit in the area behind the ring, including stale ones.
+    """Every fast commit in the area after the ring, including stale ones.
 
     Attributes:
         positions: int64, the log blocks of the area; `tags.row` is an index into it.
@@ -194,7 +194,7 @@ def _read_tags(log: Log, positions: Int64s) -> tuple[FastCommitTags, _HeadTailVa
 def _split_commits(
     log: Log, positions: Int64s, tags: FastCommitTags, marks: _HeadTailValues
 ) -> Iterator[FastCommit]:
-    """The tags, split behind each tail, before each head and at bytes that are no tag."""
+    """The tags, split after each tail, before each head and at bytes that are no tag."""
     is_head = tags.sound & (tags.kind == TagKind.HEAD)
     ends = np.flatnonzero(~tags.sound | (tags.kind == TagKind.TAIL)) + 1
     edges = np.unique(np.concatenate([[0], ends, np.flatnonzero(is_head), [len(tags)]]))
@@ -253,7 +253,7 @@ def _decide(
 
 
 def _report_unknown_tag(log: Log, tags: FastCommitTags, last: FastCommit) -> None:
-    """Report an unknown tag at the start of the block behind the last good tail."""
+    """Report an unknown tag at the start of the block past the last good tail."""
     row = int(tags.row[last.end - 1]) + 1
     first = int(np.searchsorted(tags.row, row))
     if first < len(tags) and tags.row[first] == row and not tags.sound[first] and tags.kind[first]:

@@ -84,7 +84,7 @@ def may_hold_foreign_metadata(fs: FileSystem, size: Int64s, runs: Runs) -> Bools
 
 
 def _ends_off_size(blocks: Bytes2D, end: Int64s) -> Bools:
-    """Per block (bool): what is written in it ends before or behind byte `end` of it."""
+    """Per block (bool): what is written in it ends before or after byte `end` of it."""
     found = np.zeros(len(blocks), bool)
     last = np.flatnonzero((end > 0) & (end < blocks.shape[1]))
     place = np.arange(blocks.shape[1])

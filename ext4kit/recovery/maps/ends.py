@@ -1,4 +1,4 @@
-"""File sizes derived from the last block, which the kernel zero-fills behind the content."""
+"""File sizes derived from the last block, which the kernel zero-fills after the content."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class ExtentNodes:
     Attributes:
         block: file system block, -1 for a copy in the log.
         depth: 0 for a leaf.
-        start, end: file blocks from the first to behind the last one that the node maps.
+        start, end: file blocks from the first to past the last one that the node maps.
         node: the node of each entry.
         logical: first file block of each entry; length: blocks, 1 for what is below an index.
         physical: first block of content, or the node below; unwritten: reads as zeros.

@@ -1,7 +1,7 @@
 """What the root of a freed extent tree still tells: at which file blocks its extents began.
 
 Removal takes the extents from the last to the first and clears length and place of each; the
-first file block of each stays, and all that follows each other are behind `eh_entries = 0`.
+first file block of each stays, and all that follows each other are after `eh_entries = 0`.
 Source: kernel fs/ext4/extents.c, `ext4_ext_rm_leaf`.
 """
 

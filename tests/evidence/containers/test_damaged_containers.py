@@ -160,7 +160,7 @@ def test_segments_missing_at_the_end_leave_what_the_first_ones_have(
     segments[-1].unlink()
     with open_evidence(image) as evidence:
         told = next(iter(evidence.problems))
-        assert "segments behind" in told.what
+        assert "segments after" in told.what
         lost = _compared(evidence.source, sample, CHUNK)
         assert lost[-1] == sample.stat().st_size - CHUNK
         assert told.where == f"image, bytes {lost[0]:,} to {sample.stat().st_size - 1:,}"

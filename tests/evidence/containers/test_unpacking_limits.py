@@ -106,7 +106,7 @@ def test_a_cut_stream_of_xz_keeps_what_is_in_front_of_the_cut(tmp_path: Path, cu
     with open_evidence(path) as evidence:
         size = evidence.source.size
         assert bytes(evidence.source.read(0, size)) == (data * 2)[:size]
-        assert any("data is damaged behind them" in one.what for one in evidence.problems)
+        assert any("data is damaged after them" in one.what for one in evidence.problems)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures memory as Linux does")
