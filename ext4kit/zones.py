@@ -87,8 +87,7 @@ class Zone:
         """The first time at which the clock shows a local time, or a later one of a gap."""
         if found := self.moments_of(local):
             return found[0]
-        first, last = self.readings_of(local)
-        moments = range(first, last + 1)
+        moments = range(local - 2 * _DAY, local + 2 * _DAY)  # no offset has two days
         return moments[bisect_left(moments, local, key=lambda each: each + self.offset_at(each))]
 
     @cached_property
@@ -140,10 +139,19 @@ def zone_of(text: str) -> Zone:
         if hours < 24 and minutes < 60:
             offset = (hours * 60 + minutes) * (-60 if fixed[1] == "-" else 60)
             return Zone(offset_text(offset), offsets=np.array([offset]))
-    data = _stored(text)
+    return _named(text)
+
+
+def _named(name: str) -> Zone:
+    """The zone of a name of the tz database.
+
+    Raises:
+        RequestError: there is none.
+    """
+    data = _stored(name)
     if data is None:
-        raise RequestError(f"{text!r} is no time zone{_near_text(text)}")
-    return _from_file(text, data)
+        raise RequestError(f"{name!r} is no time zone{_near_text(name)}")
+    return _from_file(name, data)
 
 
 def _near_text(text: str) -> str:
@@ -235,9 +243,8 @@ def _posix_zone(text: str) -> Zone:
             return UTC
         if name.startswith("/"):
             return _from_file(name, Path(name).read_bytes())
-        data = _stored(name)
-        if data is not None:
-            return _from_file(name, data)
+        if _stored(name) is not None:
+            return _named(name)
         rule = TimeZoneFile(NO_TIMES, np.array([parse_rule(name).offset]), name)
         return ruled_zone(name, rule)
     except (OSError, ValueError, Ext4kitError) as error:
@@ -301,11 +308,11 @@ def _grounded(name: str, data: bytes | None) -> Zone | None:
         RequestError: the name is not known.
     """
     if data is None:
-        return zone_of(name) if name else None
+        return _named(name) if name else None
     try:
         zone = _from_file(name, data)
     except (ValueError, Ext4kitError):
         if not name:
             raise
-        return zone_of(name)
+        return _named(name)
     return zone if name else replace(zone, name="a zone without a name")

@@ -8,7 +8,7 @@ import subprocess
 import zoneinfo
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -144,7 +144,8 @@ def test_leap_seconds_are_refused() -> None:
 
 def test_damaged_files_are_refused_or_read() -> None:
     """No other error, whatever bytes are changed; a zone that is read gives offsets."""
-    data, chance = Path(zoneinfo.TZPATH[0], "Europe/Berlin").read_bytes(), random.Random(7)
+    data = resources.files("tzdata").joinpath("zoneinfo", "Europe", "Berlin").read_bytes()
+    chance = random.Random(7)
     read = 0
     for _ in range(400):
         damaged = bytearray(data)
@@ -188,3 +189,14 @@ def test_names_come_from_the_package_where_the_system_has_none(
     assert (zone_of("Europe/Berlin").offsets_at(seconds) == expected).all()
     with pytest.raises(RequestError, match="Europe/Berlin"):
         zone_of("Europe/Berlln")
+
+
+@pytest.mark.parametrize("last", [-(1 << 63), -(1 << 50), 1 << 50, (1 << 63) - 1])
+def test_a_change_at_the_end_of_time_is_harmless(last: int) -> None:
+    footer = b"\nCET-1CEST,M3.5.0,M10.5.0/3\n"
+    zone = ruled_zone("x", parse_tzif(made([last], [0], footer=footer)))
+    seconds = [-(1 << 40), 0, 1 << 31, 1 << 34, 1 << 62]
+    for each, many in zip(seconds, zone.offsets_at(np.array(seconds)).tolist(), strict=True):
+        assert zone.offset_at(each) == many
+        assert many in (3600, 7200)
+        zone.first_moment(each)
