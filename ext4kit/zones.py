@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
 _LOCALTIME, _TIMEZONE = "etc/localtime", "etc/timezone"
 _FOLDER = "/zoneinfo/"
 _MOST_LINKS = 8
+_MOST_NAME = 64  # characters; the longest of the tz database has 32
 NO_TIMES = np.empty(0, np.int64)
 
 
@@ -110,6 +111,7 @@ def times_in(zone: Zone) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+@lru_cache(64)
 def offset_text(offset: int) -> str:
     """`+01:00` for seconds to add to UTC; `+00:53:28` where they are no whole minutes."""
     minutes, seconds = divmod(abs(offset), 60)
@@ -162,8 +164,9 @@ def _near_text(text: str) -> str:
     lower = {name.lower(): name for name in names}
     lower |= {name.rpartition("/")[2].lower(): name for name in sorted(names)}
     near = dict.fromkeys(lower[each] for each in get_close_matches(text.lower(), lower, 3))
-    listed = ", ".join(near) or "names are such as Europe/Berlin, offsets such as +02:00"
-    return f"; near: {listed}" if near else f"; {listed}"
+    if near:
+        return f"; near: {', '.join(near)}"
+    return "; names are such as Europe/Berlin, offsets such as +02:00"
 
 
 def _stored(name: str) -> bytes | None:
@@ -283,11 +286,11 @@ def zone_of_root(read: Callable[[str], str | bytes | None], whose: str = "") -> 
             break
         name = name or found.rpartition(_FOLDER)[2].removeprefix("posix/")
         path = posixpath.normpath(posixpath.join("/", posixpath.dirname(path), found)).lstrip("/")
-    name = name if _NAME.fullmatch(name) else ""
+    name = name if _NAME.fullmatch(name) and len(name) <= _MOST_NAME else ""
     grounds = [(_LOCALTIME, name, found if isinstance(found, bytes) else None)]
     listed = read(_TIMEZONE)
     if isinstance(listed, bytes):
-        name = listed.strip().decode("ascii", "replace")
+        name = listed[:_MOST_NAME].split(b"\n")[0].strip().decode("ascii", "replace")
         grounds.append((_TIMEZONE, name, None))
     for ground, name, data in grounds:
         try:
