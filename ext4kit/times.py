@@ -11,12 +11,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 
+from ext4kit.errors import RequestError
 from ext4kit.units import NANOSECONDS
+from ext4kit.zones import UTC as UTC_ZONE
+from ext4kit.zones import Zone
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_KEPT = 1 << 16
 _FRACTION = re.compile(r"(?<=:\d\d)[.,](\d+)")
-_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_DAY = 86_400
+_DAYS = ("today", "yesterday")
+_SPANS = {"s": 1, "m": 60, "h": 3600, "d": _DAY, "w": 7 * _DAY}
 _TIMES = frozenset(("atime", "mtime", "ctime", "crtime", "dtime", "deleted_at", "time"))
 _DURATIONS = frozenset(["width_ns"])
 _SCALARS = frozenset((int, str, bool, type(None)))
@@ -40,29 +45,52 @@ def _second(seconds: int) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def parse_moment(text: str, now: int) -> int:
-    """A time in ns since 1970: ISO 8601 (UTC without a zone), @SECONDS, a word, or a span ago.
+def parse_moment(text: str, now: int, zone: Zone = UTC_ZONE) -> int:
+    """A time in ns since 1970: ISO 8601, @SECONDS, a word, or a span ago.
+
+    A date, `today` and `yesterday` mean the first moment of that day.
 
     Args:
         text: as typed.
         now: ns since 1970.
+        zone: of a time without an offset, and of days.
 
     Raises:
         ValueError: it is no time.
+        RequestError: a clock in the zone showed it never, or twice.
     """
     if text.startswith("@") and text[1:].isdigit():
         return int(text[1:]) * NANOSECONDS
-    today = now - now % (86_400 * NANOSECONDS)
-    words = {"now": now, "today": today, "yesterday": today - 86_400 * NANOSECONDS}
-    if text in words:
-        return words[text]
+    if text == "now":
+        return now
+    if text in _DAYS:
+        seconds = now // NANOSECONDS
+        day = (seconds + zone.offset_at(seconds)) // _DAY - _DAYS.index(text)
+        return zone.first_moment(day * _DAY) * NANOSECONDS
     if text[:-1].isdigit() and text[-1:] in _SPANS:
         return now - int(text[:-1]) * _SPANS[text[-1]] * NANOSECONDS
     fraction = _FRACTION.search(text)  # `datetime` keeps microseconds alone
     moment = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    whole = (moment - _EPOCH) // timedelta(seconds=1) * NANOSECONDS
-    return whole + (int(fraction[1].ljust(9, "0")[:9]) if fraction else 0)
+    whole = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    seconds = whole // timedelta(seconds=1)
+    if moment.tzinfo is None:
+        is_day = len(text) <= len("2026-03-01")
+        seconds = zone.first_moment(seconds) if is_day else _moment_of(text, seconds, zone)
+    return seconds * NANOSECONDS + (int(fraction[1].ljust(9, "0")[:9]) if fraction else 0)
+
+
+def _moment_of(text: str, local: int, zone: Zone) -> int:
+    """The time that a local time of a zone means, in seconds since 1970.
+
+    Raises:
+        RequestError: none, or more than one; which ones it can mean is told.
+    """
+    found = zone.moments_of(local)
+    if len(found) == 1:
+        return found[0]
+    how = "twice: the clock was put back" if found else "never: the clock was put forward"
+    readings = " or ".join(iso(each * NANOSECONDS) for each in found or zone.readings_of(local))
+    raise RequestError(f"{text!r} was in {zone} {how}; type {readings}")
 
 
 @cache

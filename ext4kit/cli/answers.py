@@ -17,7 +17,7 @@ from ext4kit.recovery.summary import DeletedOverview
 from ext4kit.report.answers import contents_text, reach_text
 from ext4kit.report.phrases import command_text, count_text
 from ext4kit.report.safe import shown
-from ext4kit.report.times import iso_short
+from ext4kit.report.times import time_text
 from ext4kit.selection import Limits, Selection
 from ext4kit.timeline import EventFilter, Timeline
 from ext4kit.unallocated.space import UnallocatedSpace
@@ -61,7 +61,7 @@ class Answers:
         if overview.total:
             which = "" if selection.is_everything else ", none of them selected"
             latest = overview.newest
-            newest = f"; the latest known deletion is {iso_short(latest)}" if latest else ""
+            newest = f"; the latest known deletion is {time_text(latest)}" if latest else ""
             yield f"{count_text(overview.total, 'deleted file')} found{which}{newest}"
         if overview.newest is not None and selection.deleted != Limits():
             since = f"@{overview.newest // NANOSECONDS - 3600}"

@@ -17,6 +17,7 @@ from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import Session, opened
 from ext4kit.cli.several import for_each_volume
+from ext4kit.cli.zones import tell_zone
 from ext4kit.recovery import DeletedFiles, Grade
 from ext4kit.recovery.summary import DeletedOverview, is_telling
 from ext4kit.report.answers import overview_lines
@@ -97,7 +98,7 @@ def command(
     that --limit omits too. Contents without a name are counted by kind, and files of which neither
     name nor content is left are counted; --sources, --kind, --mime, --grade and --inode list them.
 
-    Times are in UTC; `<=` means: deleted before that commit of the journal.
+    Times are in UTC without --tz; `<=` means: deleted before that commit of the journal.
 
     --names lists removed entries that kernels before 5.13 left, and why each is not accepted as the
     name of its inode.
@@ -127,6 +128,7 @@ def _print(
     """Print what was deleted by folder, the table, and the counts."""
     coloured = has_colours(sys.stdout)
     lines = _lines(session, deleted, names, limit, with_all, coloured)
+    tell_zone()
     write_lines(lines, partial(click.echo, nl=False, color=coloured))
 
 

@@ -14,6 +14,7 @@ from ext4kit.cli.finding import Search, deleted_files, sources_option
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import Session, opened
+from ext4kit.cli.zones import tell_zone
 from ext4kit.errors import NotFoundError, RequestError
 from ext4kit.output import hash_zeros
 from ext4kit.recovery import DeletedFile, Grade, manifest_record
@@ -62,6 +63,8 @@ def command(
             records = [_record_of(manifest, line or 1)]
         else:
             records = _records(session, os.fsencode(target or ""), Search(versions, sources))
+        if not options.json:
+            tell_zone()
         for place, each in enumerate(records):
             _explain(session, each, place > 0)
 

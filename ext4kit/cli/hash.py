@@ -46,7 +46,7 @@ def _expected(
 
 
 @click.command("hash", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared(choices=False)
+@shared(choices=False, zone=False)
 @click.option(
     "--verify",
     is_flag=True,

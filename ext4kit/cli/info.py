@@ -25,8 +25,8 @@ def command(options: CommonOptions, groups: bool) -> None:
 
     The lines of `dumpe2fs` come first, those of ext4kit follow. The values are those on disk; the
     journal is not replayed. The Linux versions that wrote, and the effects on recovery, are
-    inferred from a sample of the inodes and directories. Times are in the local zone, with --json
-    in UTC.
+    inferred from a sample of the inodes and directories. Times are in UTC without
+    --tz; dumpe2fs has them as with --tz local.
 
     With --lost: the facts about the file system that this one overwrote, and their sources.
     """

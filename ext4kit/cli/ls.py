@@ -13,6 +13,7 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CommonOptions, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session, opened
+from ext4kit.cli.zones import tell_zone
 from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.filesystem.view import Node
 from ext4kit.report.listing import (
@@ -65,6 +66,8 @@ def _list_nodes(
     if session.options.json:
         write_records(map(node_record, nodes))
     else:
+        if is_long:
+            tell_zone()
         write_lines(node_lines(nodes, recursive, is_long, human, numbered))
 
 
@@ -88,9 +91,7 @@ def _tell_of_names(options: CommonOptions, found: Iterable[ListedNames]) -> None
 )
 @shared(as_of=True, lost=True, view=True)
 @click.argument("target", default="/")
-@click.option(
-    "-l", "--long", "is_long", is_flag=True, help="Show mode, owner, size and time (UTC)."
-)
+@click.option("-l", "--long", "is_long", is_flag=True, help="Show mode, owner, size and time.")
 @click.option(
     "-r", "-R", "--recursive", is_flag=True, help="List all levels below, with full paths."
 )
@@ -135,6 +136,8 @@ def command(
         if options.json:
             write_records(chain.from_iterable(entry_records(session.fs, each) for each in found))
             return
+        if is_long:
+            tell_zone()
         sys.stdout.flush()
         found = _told_if_empty(session, target, found)
         for each in found:

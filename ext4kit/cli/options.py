@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from ext4kit.cli.values import Ago, byte_count, moment
+from ext4kit.cli.values import OpenTime, byte_count, moment
+from ext4kit.cli.zones import TypedZone, zone_option
 from ext4kit.errors import RequestError
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.locator import RAW, Locator, state_of
@@ -18,6 +19,7 @@ from ext4kit.evidence.openers import FORMATS, formats
 from ext4kit.opening import Image
 from ext4kit.units import Moment
 from ext4kit.views import VIEW_NAMES
+from ext4kit.zones import UTC
 
 _LIMITS = OpenLimits()
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -40,7 +42,7 @@ class CommonOptions:
     journal: Path | None = None
     json: bool = False
     quiet: bool = False
-    as_of: int | Moment | Ago | None = None
+    as_of: int | Moment | OpenTime | None = None
     from_now: bool = False
     has_lost: bool = False
     lost_number: int | None = None
@@ -52,6 +54,7 @@ class CommonOptions:
     kdf_memory: int = _LIMITS.key_memory >> 20  # MiB
     unpack_limit: int | None = None
     opened: Image | None = None  # if it is open already; it stays open
+    zone: TypedZone = UTC
     is_locator: bool = False  # whether the image was given as one
 
     def __post_init__(self) -> None:
@@ -93,7 +96,7 @@ class CommonOptions:
             superblock=self.superblock,
             journal="" if self.journal is None else str(self.journal),
             state=state_of(
-                None if isinstance(self.as_of, Ago) else self.as_of, self.lost, self.replay
+                None if isinstance(self.as_of, OpenTime) else self.as_of, self.lost, self.replay
             ),
         )
 
@@ -104,7 +107,7 @@ def _negated(_context: click.Context, _parameter: click.Parameter, value: bool) 
 
 def _transaction_or_time(
     context: click.Context, option: click.Parameter, value: str | None
-) -> int | Moment | Ago | None:
+) -> int | Moment | OpenTime | None:
     if value is None or value.isdigit():
         return None if value is None else int(value)
     found = moment(context, option, value)
@@ -220,6 +223,7 @@ def shared(
     lost: bool = False,
     view: bool = False,
     times: bool = False,
+    zone: bool = True,
     several: bool = False,
     more: bool = False,
 ) -> Decorator:
@@ -232,6 +236,7 @@ def shared(
         lost: offer `--lost`.
         view: offer `--view`.
         times: offer `--from-now`; `--as-of` brings it too.
+        zone: offer `--tz`.
         several: offer `--image` and `--all-volumes` (`several.for_each_volume`).
         more: offer further arguments IMAGE.
     """
@@ -242,6 +247,7 @@ def shared(
         (_LOST, lost),
         (_VIEW, view),
         (_TIMES, times or as_of),
+        ((zone_option,), zone),
         (_KEYS, True),
         (_JSON, json),
     )

@@ -72,7 +72,8 @@ def command(
 
     The page shows signs of tampering and intrusion with their reasons, deletions and how much can
     be recovered, recent activity, the map of the disk, the state of file system and journal, and
-    the evidence. Times are in UTC. Signs are no verdict; other commands show all details.
+    the evidence. Times are in UTC without --tz. Signs are no verdict; other commands show all
+    details.
 
     The page says what was left out. It has the hashes that the evidence stores, and computed ones
     with --verify-evidence.

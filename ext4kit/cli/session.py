@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,8 @@ from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.options import CommonOptions
 from ext4kit.cli.outputs import check_apart, check_places
 from ext4kit.cli.progress import progress
-from ext4kit.cli.values import Ago, TypedTime
+from ext4kit.cli.values import OpenTime, TypedTime
+from ext4kit.cli.zones import tell_zone, zone_of_image
 from ext4kit.errors import (
     AccessError,
     CorruptError,
@@ -46,8 +47,9 @@ from ext4kit.report.records import (
     write_record,
     write_records,
 )
-from ext4kit.report.times import iso
+from ext4kit.report.times import exact_time
 from ext4kit.units import NANOSECONDS, Moment, Progress
+from ext4kit.zones import times_in
 
 if TYPE_CHECKING:
     from ext4kit.cli.answers import Answers
@@ -95,12 +97,9 @@ class Session:
 
     def time_of(self, given: TypedTime | None) -> int | None:
         """A time in ns since 1970; what it counts from is told."""
-        if not isinstance(given, Ago):
+        if not isinstance(given, OpenTime):
             return given
-        now = time.time_ns() if self.options.from_now else self.workspace.last_moment
-        found = given.at(now)
-        _tell_ago(self.options, given, now, found)
-        return found
+        return _closed(self.options, given, lambda: self.workspace.last_moment)
 
     def step(self, title: str) -> AbstractContextManager[Progress | None]:
         """Progress of one long step, on a terminal."""
@@ -141,7 +140,10 @@ class Session:
 
 def show(options: CommonOptions, records: Iterable[Record], lines: Iterable[str]) -> int:
     """Print a result, in JSON as records, else as lines; the number of either."""
-    return write_records(records) if options.json else write_lines(lines)
+    if options.json:
+        return write_records(records)
+    tell_zone()
+    return write_lines(lines)
 
 
 @contextmanager
@@ -165,31 +167,29 @@ def opened(
         click.exceptions.Exit: 1, if problems make the result incomplete.
         IncompleteError: the evidence failed after it had been opened.
     """
-    if options.as_of is not None and not options.replay:
-        raise RequestError("--as-of reads the state from the journal; omit --no-replay")
-    if options.as_of is not None and options.lost:
-        raise RequestError("--as-of cannot be combined with --lost: the journal is lost as well")
-    if options.is_locator:
-        _check_state(options)
+    _check_state(options)
     check_places(folder, files)
     if replay is not None:
         options = dataclasses.replace(options, replay=replay)
     with image_of(options) as image:
         check_apart((*((folder,) if folder else ()), *files), _evidence_files(image, options))
         volume = chosen_volume(image, options)
-        options = _with_moment(image, volume, options)
-        fs = _filesystem(image, volume, options)
-        session = Session(options, image, volume, fs)
-        try:
-            yield session
-        except Ext4kitError as error:
-            _tell_all(session)
-            final = _final(session, error)
-            if final is error:
-                raise
-            raise final from error
-        if _tell_all(session) or session.is_incomplete:
-            raise click.exceptions.Exit(INCOMPLETE)
+        fs = _filesystem(image, volume, dataclasses.replace(options, as_of=None))
+        with times_in(options.zone or zone_of_image(fs)):
+            if options.as_of is not None:
+                options = _with_moment(fs, options)
+                fs = _filesystem(image, volume, options)
+            session = Session(options, image, volume, fs)
+            try:
+                yield session
+            except Ext4kitError as error:
+                _tell_all(session)
+                final = _final(session, error)
+                if final is error:
+                    raise
+                raise final from error
+            if _tell_all(session) or session.is_incomplete:
+                raise click.exceptions.Exit(INCOMPLETE)
 
 
 def _final(session: Session, error: Ext4kitError) -> Ext4kitError | IncompleteError:
@@ -203,11 +203,17 @@ def _final(session: Session, error: Ext4kitError) -> Ext4kitError | IncompleteEr
 
 
 def _check_state(options: CommonOptions) -> None:
-    """Refuse the state of a locator that the command has no option for.
+    """Refuse a state that does not exist, and one of a locator that the command does not read.
 
     Raises:
-        RequestError: it reads the present state alone.
+        RequestError: options contradict each other, or the command reads the present state alone.
     """
+    if options.as_of is not None and not options.replay:
+        raise RequestError("--as-of reads the state from the journal; omit --no-replay")
+    if options.as_of is not None and options.lost:
+        raise RequestError("--as-of cannot be combined with --lost: the journal is lost as well")
+    if not options.is_locator:
+        return
     command = click.get_current_context().command
     offered = {parameter.name for parameter in command.params}
     for is_wanted, option in ((options.as_of is not None, "as_of"), (options.lost, "has_lost")):
@@ -351,28 +357,28 @@ def _filesystem(image: Image, volume: ImageVolume, options: CommonOptions) -> Fi
     return fs
 
 
-def _with_moment(image: Image, volume: ImageVolume, options: CommonOptions) -> CommonOptions:
+def _with_moment(fs: FileSystem, options: CommonOptions) -> CommonOptions:
     """The options with a time for `--as-of 2h`, from the file system as it is."""
-    if not isinstance(options.as_of, Ago):
+    if not isinstance(options.as_of, OpenTime):
         return options
-    now = time.time_ns()
-    if not options.from_now:
-        from ext4kit.journal import SharedLog
+    from ext4kit.journal import SharedLog
 
-        journal = dataclasses.replace(options.locator, volume=str(volume.facts.index))
-        now = SharedLog(image.filesystem(journal)).last_moment
-    found = options.as_of.at(now)
-    _tell_ago(options, options.as_of, now, found)
+    found = _closed(options, options.as_of, lambda: SharedLog(fs).last_moment)
     return dataclasses.replace(options, as_of=Moment(found))
 
 
-def _tell_ago(options: CommonOptions, given: Ago, now: int, found: int) -> None:
-    if options.quiet:
-        return
+def _closed(options: CommonOptions, given: OpenTime, last_moment: Callable[[], int]) -> int:
+    """What a time means, in ns since 1970; what it counts from is told."""
+    if not given.is_ago:
+        return given.at(0)
+    now = time.time_ns() if options.from_now else last_moment()
+    found = given.at(now)
     ground = "the clock" if options.from_now else "the last moment of the image"
     hint = "" if options.from_now else "; --from-now counts from the clock"
-    text = f"note: {given.text} is {iso(found)}, counted from {ground}, {iso(now)}{hint}"
-    click.echo(text, err=True)
+    times = f"{exact_time(found)}, counted from {ground}, {exact_time(now)}"
+    if not options.quiet:
+        click.echo(f"note: {given.text} is {times}{hint}", err=True)
+    return found
 
 
 def _instead(options: CommonOptions) -> str:
@@ -394,5 +400,5 @@ def _tell_moment(fs: FileSystem, wanted: int) -> None:
     text = f"note: the state after transaction {fs.as_of}"
     if fs.as_of_time >= 0:
         before = (wanted - fs.as_of_time) / NANOSECONDS
-        text += f", committed {iso(fs.as_of_time)}, {before:,.3f} s before that time"
+        text += f", committed {exact_time(fs.as_of_time)}, {before:,.3f} s before that time"
     click.echo(text, err=True)

@@ -36,15 +36,18 @@ Values = Mapping[str, object]
 _FOLDER, _PAGE = "out", "html"  # arguments of commands that name outputs, apart from `Target`
 
 
-def for_each_volume(lost: bool = False, more: bool = False, times: bool = False) -> Decorator:
+def for_each_volume(
+    lost: bool = False, more: bool = False, times: bool = False, zone: bool = True
+) -> Decorator:
     """Give a command the shared options, and let it run for each image and volume they ask for.
 
     Args:
         lost: offer `--lost`.
         more: offer further arguments IMAGE.
         times: offer `--from-now`.
+        zone: offer `--tz`.
     """
-    options = shared(lost=lost, several=True, more=more, times=times)
+    options = shared(lost=lost, several=True, more=more, times=times, zone=zone)
     return lambda command: options(_each_volume(command))
 
 

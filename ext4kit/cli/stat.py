@@ -9,6 +9,7 @@ import click
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import Session, opened, show
+from ext4kit.cli.zones import tell_zone
 from ext4kit.errors import AccessError, path_text
 from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.report.inode_facts import inode_lines, inode_record, unknown_lines, unknown_record
@@ -30,8 +31,8 @@ Examples:
 def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
     """Show all fields of the inode of each TARGET: a path, or an inode number as '<12>'.
 
-    Times are in UTC. Unallocated inodes can be selected by number. With --as-of, facts that the
-    journal does not record are shown as unknown, and the exit code is 1.
+    Times are in UTC without --tz. Unallocated inodes can be selected by number. With --as-of, facts
+    that the journal does not record are shown as unknown, and the exit code is 1.
     """
     with opened(options) as session:
         for place, target in enumerate(map(os.fsencode, targets)):
@@ -57,4 +58,5 @@ def _show(session: Session, target: bytes) -> None:
     if options.json:
         write_record(inode_record(fs, inode, target))
     else:
+        tell_zone()
         click.echo("\n".join(inode_lines(fs, inode, target)))

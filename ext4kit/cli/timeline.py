@@ -74,9 +74,9 @@ def command(
     directory.
 
     Each event has the commit time of its transaction, the transaction, the inode, its owner after
-    the event and the path at that time. Times are in UTC. `<=` before a transaction means: in that
-    one or in an earlier one that is no longer in the journal. Several changes of one inode within a
-    transaction appear as their result.
+    the event and the path at that time. Times are in UTC without --tz. `<=` before a transaction
+    means: in that one or in an earlier one that is no longer in the journal. Several changes of one
+    inode within a transaction appear as their result.
 
     With --bursts, events of many files in one folder are one line: how many files were created,
     changed or deleted, when, whose they are, and what such a burst usually comes from (the removal

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import click
+import numpy as np
 
 from ext4kit.selection import Limits
 from ext4kit.times import parse_moment
+from ext4kit.zones import Zone, current_zone
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -36,21 +38,25 @@ def named(
 
 
 @dataclass(frozen=True, slots=True)
-class Ago:
-    """A time such as `2h` or `today`, which counts from the last moment of the image.
+class OpenTime:
+    """A time whose meaning depends on the image.
 
     Attributes:
         text: as typed.
+        is_ago: whether it counts from the last moment of the image, as `2h` and `today` do; else
+            it only has no offset.
     """
 
     text: str
+    is_ago: bool
 
     def at(self, now: int) -> int:
-        """The time in ns since 1970, counted from `now`."""
-        return parse_moment(self.text, now)
+        """The time in ns since 1970, counted from `now`, in the zone of the command."""
+        return parse_moment(self.text, now, current_zone())
 
 
-TypedTime = int | Ago  # ns since 1970, or a time that counts from another
+TypedTime = int | OpenTime  # ns since 1970, or what becomes so
+_EARLIER = Zone("", offsets=np.array([3600]))  # a zone that is not UTC
 
 
 def moment(context: click.Context, option: click.Parameter, value: str | None) -> TypedTime | None:
@@ -59,7 +65,8 @@ def moment(context: click.Context, option: click.Parameter, value: str | None) -
         return None
     try:
         found, later = (parse_moment(value, now) for now in (time.time_ns(), 0))
-        return found if found == later else Ago(value)
+        is_open = found != later or later != parse_moment(value, 0, _EARLIER)
+        return OpenTime(value, found != later) if is_open else found
     except (ValueError, OverflowError) as error:
         text = f"{value!r} is not a time such as {TIME_HELP}"
         raise click.BadParameter(text, context, option) from error

@@ -21,7 +21,7 @@ Examples:
 
 
 @click.command("verify", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(more=True)
+@for_each_volume(more=True, zone=False)
 def command(options: CommonOptions) -> None:
     """Check every checksum and cross-reference of IMAGE.
 

@@ -8,11 +8,14 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import image_of, tell
+from ext4kit.cli.zones import tell_zone
+from ext4kit.errors import RequestError
 from ext4kit.evidence import Evidence
 from ext4kit.evidence.signatures import UNKNOWN
 from ext4kit.opening import Image
 from ext4kit.report.records import write_record
 from ext4kit.report.volumes import other_volume_record, volume_lines, volume_record
+from ext4kit.zones import times_in
 
 _EXAMPLE = """\b
 Examples:
@@ -32,7 +35,9 @@ def command(options: CommonOptions, scan: bool) -> None:
     searches the whole image for primary and backup superblocks, without a partition table. Other
     commands take the offset as --offset and the block of a backup as --superblock.
     """
-    with image_of(options) as image:
+    if options.zone is None:
+        raise RequestError("--tz image needs one file system; name the zone: --tz Europe/Berlin")
+    with image_of(options) as image, times_in(options.zone):
         volumes = [volume.facts for volume in image.volumes]
         if options.json:
             for volume in volumes:
@@ -70,4 +75,6 @@ def _scan(image: Image, options: CommonOptions) -> None:
         for one in found:
             write_record(found_record(one))
     else:
-        click.echo("\n".join(["", *found_lines(found)]))
+        click.echo("")
+        tell_zone()
+        click.echo("\n".join(found_lines(found)))

@@ -18,6 +18,7 @@ from ext4kit.report.records import json_line
 from ext4kit.report.safe import printable
 from ext4kit.report.timeline import event_text
 from ext4kit.timeline import Event
+from ext4kit.zones import UTC, times_in
 
 _TIMES = {  # of a row
     "atime": "Last Access Time",
@@ -188,7 +189,9 @@ def _event(event: Event) -> tuple[str, EventFacts]:
     path = None if event.path is None else printable(event.path) or "/"
     old = None if event.old_path is None else printable(event.old_path)
     kind = event.kind.value
-    return f"{kind}: {event_text(event)}", {
+    with times_in(UTC):
+        text = event_text(event)
+    return f"{kind}: {text}", {
         "data_type": "ext4:journal:event",
         "source_short": "JOURNAL",
         "filename": path,

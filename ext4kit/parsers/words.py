@@ -87,5 +87,6 @@ class Word:
 Array, Bytes, Struct = (Word(word) for word in ("Array", "Bytes", "Struct"))
 Int8ub, Int8ul = Word("Int8ub"), Word("Int8ul")
 Int16ub, Int16ul, Int16sl = Word("Int16ub"), Word("Int16ul"), Word("Int16sl")
-Int32ub, Int32ul, Int32sl = Word("Int32ub"), Word("Int32ul"), Word("Int32sl")
+Int32ub, Int32ul = Word("Int32ub"), Word("Int32ul")
+Int32sb, Int32sl = Word("Int32sb"), Word("Int32sl")
 Int64ub, Int64ul = Word("Int64ub"), Word("Int64ul")

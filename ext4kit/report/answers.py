@@ -9,7 +9,7 @@ from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
 from ext4kit.report.phrases import command_text, count_text, duration_text, kinds_text
 from ext4kit.report.safe import shown
 from ext4kit.report.tables import human_size
-from ext4kit.report.times import iso_short
+from ext4kit.report.times import time_text
 from ext4kit.triage.facts import DeletionStats
 from ext4kit.units import NANOSECONDS
 
@@ -25,11 +25,11 @@ def reach_text(shared: SharedLog) -> str:
         return "The journal has no transactions. Names of deleted files are mostly lost."
     first, last = shared.period
     if shared.is_complete:
-        return f"The journal has all changes since the file system was made ({iso_short(first)})."
+        return f"The journal has all changes since the file system was made ({time_text(first)})."
     span = duration_text(shared.last_moment - first)
     return (
-        f"The journal reaches back to {iso_short(first)}, {span} before the last moment of the"
-        f" image ({iso_short(shared.last_moment)}). {lost}"
+        f"The journal reaches back to {time_text(first)}, {span} before the last moment of the"
+        f" image ({time_text(shared.last_moment)}). {lost}"
     )
 
 
@@ -53,9 +53,9 @@ def folder_line(found: FolderDeletions) -> str:
         if count
     )
     where = "whose path is unknown" if burst.folder is None else f"below {shown(burst.folder)}"
-    when = f"deleted {iso_short(burst.last)}" if burst.last else "deleted at an unknown time"
+    when = f"deleted {time_text(burst.last)}" if burst.last else "deleted at an unknown time"
     if burst.last - burst.first >= NANOSECONDS and burst.first:
-        when = f"deleted {iso_short(burst.first)} to {iso_short(burst.last)}"
+        when = f"deleted {time_text(burst.first)} to {time_text(burst.last)}"
     whole = f": {count_text(found.whole, 'file')} whole{size}" if found.files else ""
     cause = f"  [{burst.cause}]" if burst.cause else ""
     return f"{what} {where}, {when}{whole}{cause}"

@@ -14,7 +14,7 @@ from ext4kit.crosscheck.sides import TIMES
 from ext4kit.fields import json_name
 from ext4kit.report.safe import printable_text, shown
 from ext4kit.report.tables import table_lines
-from ext4kit.report.times import iso
+from ext4kit.report.times import exact_time
 
 _WHO = {
     LikelyRight.EXT4KIT: "ext4kit",
@@ -71,7 +71,7 @@ def _line(difference: Difference) -> str:
 def _value(field: str, value: int | str | None) -> str:
     if value is None:
         return "none"
-    return iso(value) if field in TIMES and isinstance(value, int) else str(value)
+    return exact_time(value) if field in TIMES and isinstance(value, int) else str(value)
 
 
 def _scope_line(result: CrossCheck, version: str) -> str:

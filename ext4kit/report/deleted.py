@@ -15,7 +15,7 @@ from ext4kit.recovery.model import Unbound
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
 from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import TableText, human_size, table_lines
-from ext4kit.report.times import iso_short
+from ext4kit.report.times import time_text
 
 _GRADES = tuple(Grade)
 _HEADINGS = ("grade", "inode", "size", "deleted", "path")
@@ -68,7 +68,7 @@ def deletion_text(file: DeletedFile) -> str:
     """The deletion time in UTC; `<=` before the first commit that shows the file deleted."""
     if file.deletion_time is None:
         return "-"
-    return ("<= " if file.dtime is None else "") + iso_short(file.deletion_time)
+    return ("<= " if file.dtime is None else "") + time_text(file.deletion_time)
 
 
 def known_path(file: DeletedFile, unknown: str) -> str | None:

@@ -11,7 +11,7 @@ from ext4kit.fields import json_name
 from ext4kit.report.phrases import count_text
 from ext4kit.report.safe import shown
 from ext4kit.report.tables import table_lines
-from ext4kit.report.times import iso_short
+from ext4kit.report.times import time_text
 from ext4kit.timeline.event_bursts import EventBurst, Happening
 from ext4kit.units import NANOSECONDS
 
@@ -61,7 +61,7 @@ def burst_lines(found: Sequence[EventBurst]) -> Iterator[str]:
                  ((one.files, "file"), (one.directories, "folder")) if count]  # fmt: skip
         where = "(path unknown)" if burst.folder is None else shown(burst.folder)
         cause = f"  [{burst.cause}]" if burst.cause else ""
-        when = iso_short(burst.first) if burst.first else "-"
+        when = time_text(burst.first or None)
         span = f"{seconds:,} s" if seconds else ""
         owner = "-" if burst.owner is None else str(burst.owner)
         rows.append((when, span, str(one.happening), ", ".join(parts), owner, where + cause))

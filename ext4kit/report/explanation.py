@@ -23,7 +23,8 @@ from ext4kit.recovery.model import Grade
 from ext4kit.report.deleted import GRADE_MEANINGS
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import fold_row
-from ext4kit.report.times import iso
+from ext4kit.report.times import exact_time
+from ext4kit.zones import UTC, times_in
 
 MOST_RUNS = 32  # that are listed; the others are counted
 GROUNDS = {
@@ -71,7 +72,9 @@ class Explanation:
         return [printable_text(text) for part in parts for text in part]
 
     def as_record(self) -> ExplanationRecord:
-        """The sentences as a record."""
+        """The sentences as a record, with times in UTC."""
+        with times_in(UTC):
+            sentences = self.sentences()
         return {
             "record": "explanation",
             "path": self.record["path"],
@@ -79,7 +82,7 @@ class Explanation:
             "generation": self.record["generation"],
             "grade": self.record["grade"],
             "statements": [
-                {"number": number, "text": text} for number, text in enumerate(self.sentences(), 1)
+                {"number": number, "text": text} for number, text in enumerate(sentences, 1)
             ],
         }
 
@@ -95,7 +98,7 @@ class Explanation:
 
     def _transaction(self, tid: int) -> str:
         time = self._commits.get(tid)
-        return f"transaction {tid}" + (f" (committed {iso(time)})" if time is not None else "")
+        return f"transaction {tid}" + ("" if time is None else f" (committed {exact_time(time)})")
 
     def _location(self, at: Place | EntryPlace, what: str) -> str:
         """`byte 1,234 of the image (block 5, byte 6 in it): the journal copy of ...`."""
@@ -163,7 +166,7 @@ class Explanation:
         if after:
             yield f"The next inode state is from {self._transaction(after['transaction'])}."
         if at is not None:
-            when = f"; deletion time {iso(record['dtime'])}" if record["dtime"] else ""
+            when = f"; deletion time {exact_time(record['dtime'])}" if record["dtime"] else ""
             location = self._location(at, "inode table block")
             yield f"The first freed state was read at {location}{when}."
         elif record["inode"] is not None:

@@ -16,7 +16,7 @@ from ext4kit.recovery.file_versions import Change, FileVersion
 from ext4kit.recovery.manifest import FileMoment, moment_record
 from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import table_lines
-from ext4kit.report.times import iso_short
+from ext4kit.report.times import time_text
 
 _HEADINGS = ("#", "committed", "modified", "size", "inode", "grade", "what happened")
 _MOST_COMPARED = 64 << 20  # bytes of a text
@@ -95,7 +95,7 @@ def version_lines(versions: Sequence[FileVersion], path: bytes) -> list[str]:
         (
             str(one.number),
             _committed(one),
-            iso_short(one.inode.mtime),
+            time_text(one.inode.mtime),
             str(one.inode.size),
             str(one.inode.number),
             "live" if one.grade is None else str(one.grade),
@@ -112,7 +112,7 @@ def version_lines(versions: Sequence[FileVersion], path: bytes) -> list[str]:
 
 def _committed(version: FileVersion) -> str:
     moment = version.committed
-    return "-" if moment is None or moment.time is None else iso_short(moment.time)
+    return "-" if moment is None else time_text(moment.time)
 
 
 def _happened(version: FileVersion, path: bytes) -> str:
@@ -143,7 +143,7 @@ def difference_lines(old: FileVersion, new: FileVersion, path: bytes) -> Iterato
     if texts[0] is None or texts[1] is None:
         yield f"{names[0]} and version {new.number}: not both are text"
         return
-    times = [iso_short(one.inode.mtime) for one in (old, new)]
+    times = [time_text(one.inode.mtime) for one in (old, new)]
     before, after = (
         [printable(line) for line in text.splitlines()] for text in texts if text is not None
     )

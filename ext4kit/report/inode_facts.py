@@ -16,7 +16,8 @@ from ext4kit.parsers.inode import Inode, InodeFlags
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import printable, printable_text, shown
 from ext4kit.report.superblock_facts import Fact, fact_lines
-from ext4kit.report.times import iso, iso_seconds
+from ext4kit.report.times import exact_time
+from ext4kit.times import iso
 from ext4kit.units import NANOSECONDS
 
 TIMES = {"Accessed": "atime", "Modified": "mtime", "Changed": "ctime", "Created": "crtime"}
@@ -70,7 +71,7 @@ def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
         yield "Target", "cannot be read" if target is None else shown(target)
     for label, name in TIMES.items():
         moment = getattr(inode, name)
-        yield label, "no room in this inode" if moment is None else iso(moment)
+        yield label, "no room in this inode" if moment is None else exact_time(moment)
     yield "Deleted", _deletion(fs, inode)
     yield "Flags", f"0x{inode.flags:x} ({' '.join(flag_names(inode.flags)) or 'none'})"
     yield "Generation", str(inode.generation)
@@ -105,7 +106,7 @@ def _deletion(fs: FileSystem, inode: Inode) -> str | None:
         return None
     if inode.number in fs.orphans:
         return f"no: an orphan, the next one is inode {inode.dtime}"
-    return iso_seconds(inode.dtime)
+    return exact_time(inode.dtime * NANOSECONDS)
 
 
 def _is_allocated(fs: FileSystem, inode: Inode) -> bool:
@@ -217,7 +218,7 @@ def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> InodeRecord:
         "ctime": inode.ctime,
         "crtime": inode.crtime,
         "dtime": inode.dtime * NANOSECONDS if inode.dtime else None,
-        "dtime_iso": iso_seconds(inode.dtime) if inode.dtime and not is_orphan else None,
+        "dtime_iso": iso(inode.dtime * NANOSECONDS) if inode.dtime and not is_orphan else None,
         "is_orphan": is_orphan,
         "flag_names": flag_names(inode.flags),
         "device": inode.device,

@@ -18,7 +18,7 @@ from ext4kit.parsers.journal import JournalFeatures, JournalSuperblock
 from ext4kit.parsers.mmp import MountProtection, parse_mmp
 from ext4kit.report.safe import printable
 from ext4kit.report.superblock_facts import Fact, uuid_text
-from ext4kit.report.times import local_time_text
+from ext4kit.report.times import ctime_text
 from ext4kit.units import NANOSECONDS
 
 MMP_MAGIC = 0x4D4D50
@@ -108,7 +108,7 @@ def mmp_lines(mmp: MountProtection) -> list[str]:
         f"    mmp_magic: 0x{MMP_MAGIC:x}",
         f"    mmp_check_interval: {mmp.check_interval}",
         f"    mmp_sequence: 0x{mmp.sequence:06x}",
-        f"    mmp_update_date: {local_time_text(seconds)}",
+        f"    mmp_update_date: {ctime_text(seconds)}",
         f"    mmp_update_time: {seconds}",
         f"    mmp_node_name: {printable(mmp.host)}",
         f"    mmp_device_name: {printable(mmp.device)}",

@@ -13,7 +13,9 @@ from ext4kit.journal.versions import FieldChange, VersionDiff
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import shown
-from ext4kit.report.times import iso, iso_seconds, iso_short
+from ext4kit.report.times import exact_time, time_text
+from ext4kit.times import iso
+from ext4kit.units import NANOSECONDS
 
 MOST_LINES = 100  # changes of one version in text; JSON has all
 MOST_BYTES = 16  # of a byte range in text
@@ -46,7 +48,7 @@ def _heading(each: VersionDiff) -> str:
         return f"on disk now, byte {version.offset:,}: {each.kind}"
     when = "at an unknown time"
     if version.commit_time_ns is not None:
-        when = iso_short(version.commit_time_ns)
+        when = time_text(version.commit_time_ns)
     state = "" if version.is_committed else " (not committed)"
     place = f"log block {version.log_block:,}, byte {version.offset:,}"
     return f"transaction {version.transaction}{state}  {when}  {place}: {each.kind}"
@@ -88,9 +90,9 @@ def _value_text(what: str, value: Any, of_inode: bool) -> str:
     if what == "flags" and of_inode:
         return f"0x{value:x} ({' '.join(flag_names(value)) or 'none'})"
     if what in _TIMES:
-        return iso(value)
+        return exact_time(value)
     if what in _SECONDS:
-        return iso_seconds(value) if value else "none"
+        return exact_time(value * NANOSECONDS) if value else "none"
     if what == "extent":
         length, block, unwritten = value
         last = f" to {block + length - 1}" if length > 1 else ""

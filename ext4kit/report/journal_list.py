@@ -17,10 +17,11 @@ from ext4kit.journal import block_types as types
 from ext4kit.journal.block_types import BlockRole, Touched
 from ext4kit.journal.transactions import TransactionState
 from ext4kit.report.tables import fold_cells
-from ext4kit.report.times import iso
+from ext4kit.report.times import spaced_time
 
 _HEADINGS = ("transaction", "committed", "mount", "state", "copies", "revokes", "descriptors")
-_WIDTHS = (11, 30, 5, 12, 7, 7, 11)
+_TIME = len("2026-03-01 12:00:00.000000000")
+_WIDTHS = (11, _TIME, 5, 12, 7, 7, 11)
 _RIGHT = (True, False, True, False, True, True, True)
 _MOST_NUMBERS = 4  # of a kind in the table; the records have all
 
@@ -33,7 +34,7 @@ def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
     yield _line(_HEADINGS, "touched")
     contents = types.classify_copies(fs, log)
     for each, mount in zip(log.transactions, _mounts(fs, log), strict=True):
-        time = "-" if each.commit_time_ns is None else iso(each.commit_time_ns).replace("T", " ")
+        time = spaced_time(each.commit_time_ns)
         counts = (each.blocks, each.revokes, each.descriptors)
         in_mount = "-" if mount is None else str(mount)
         cells = (str(each.id), time, in_mount, str(each.state), *(f"{count:,}" for count in counts))

@@ -17,7 +17,7 @@ from ext4kit.output import Written
 from ext4kit.report.journal_list import transaction_record
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size, table_lines
-from ext4kit.report.times import iso_short
+from ext4kit.report.times import time_text
 
 IDS = 1 << 32
 _HEADINGS = ("transaction", "committed", "log block", "blocks", "revokes")
@@ -88,7 +88,7 @@ def replay_lines(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[str]:
     if facts.transactions:
         rows = []
         for each in replayed_transactions(replayed):
-            time = "unknown" if each.commit_time_ns is None else iso_short(each.commit_time_ns)
+            time = "unknown" if each.commit_time_ns is None else time_text(each.commit_time_ns)
             counts = (f"{each.blocks:,}", f"{each.revokes:,}")
             rows.append((str(each.id), time, str(each.start), *counts))
         yield ""

@@ -139,7 +139,7 @@ def numbered_text(found: ListedNames) -> Iterator[bytes]:
 def long_text(
     fs: FileSystem, found: ListedNames, numbered: bool, human: bool = False
 ) -> Iterator[bytes]:
-    """`ls -l` lines: mode, links, uid, gid, size, mtime (UTC), name, link target.
+    """`ls -l` lines: mode, links, uid, gid, size, mtime, name, link target.
 
     Args:
         fs: the file system.

@@ -16,7 +16,7 @@ from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import shown
 from ext4kit.report.superblock_facts import fact_lines
 from ext4kit.report.tables import TableText, human_size
-from ext4kit.report.times import iso, iso_short
+from ext4kit.report.times import exact_time, time_text
 
 _HEADINGS = ("grade", "mode", "uid", "gid", "size", "modified", "name")
 _FOLDER_MODE = stat.S_IFDIR | 0o755
@@ -95,7 +95,7 @@ def node_lines(
             "?" if mode is None else mode_text(mode),
             *("?" if one is None else str(one) for one in (node.uid, _gid(node))),
             "-" if node.kind == "directory" else size,
-            "-" if node.mtime is None else iso_short(node.mtime),
+            time_text(node.mtime),
             _name(node, with_paths) + arrow,
         )
         table.add((str(node.number or "-"), *row) if numbered else row)
@@ -119,9 +119,11 @@ def node_facts(node: Node) -> list[str]:
         facts.append(("Owner", f"uid {inode.uid}, gid {inode.gid}"))
         for label, name in TIMES.items():
             time = getattr(inode, name)
-            facts.append((label, "no room in this inode" if time is None else iso(time)))
+            facts.append((label, "no room in this inode" if time is None else exact_time(time)))
     facts.append(("Target", None if target is None else shown(target)))
-    facts.append(("Deleted", None if node.deletion_time is None else iso(node.deletion_time)))
+    facts.append(
+        ("Deleted", None if node.deletion_time is None else exact_time(node.deletion_time))
+    )
     facts.append(("Grade", node.grade))
     facts += [("Reason", reason.text) for reason in node.reasons]
     return fact_lines(iter(facts))

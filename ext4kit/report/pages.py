@@ -17,6 +17,7 @@ from markupsafe import Markup
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import time_text
+from ext4kit.zones import current_zone
 
 
 def html_pieces(
@@ -43,6 +44,7 @@ def html_pieces(
         policy += f"script-src {_hash(code)}; "
     yield from environment.get_template(template).generate(
         policy=f"{policy}style-src {_hash(style)}; base-uri 'none'; form-action 'none'",
+        zone=str(current_zone()),
         script=Markup(code),  # noqa: S704 -- the page's own
         style=Markup(style),  # noqa: S704 -- the page's own
         **values,

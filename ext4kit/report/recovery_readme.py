@@ -14,6 +14,7 @@ from ext4kit.report.phrases import count_text
 from ext4kit.report.recovery_summary import NOT_WRITTEN, RecoverySummary
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import time_text
+from ext4kit.zones import UTC, current_zone
 
 WIDTH = 78  # columns
 _REASONS = 3  # the most common ones
@@ -67,6 +68,7 @@ def sections(summary: RecoverySummary) -> Iterator[ReadmeSection]:
             f"ext4kit {summary.version} found deleted files in the image {summary.image} and wrote"
             f" them here on {time_text(summary.made)}. The image was only read.",
             f"The command was: {summary.command}",
+            *_zone_texts(),
         ),
     )
     yield _folders(summary)
@@ -75,6 +77,15 @@ def sections(summary: RecoverySummary) -> Iterator[ReadmeSection]:
     yield _nameless(summary)
     yield _lost(summary)
     yield _next(summary)
+
+
+def _zone_texts() -> Iterator[str]:
+    zone = current_zone()
+    if zone is not UTC:
+        yield (
+            f"Times in this text and in report.html are in {zone}; those in manifest.jsonl and"
+            " case.json are in UTC."
+        )
 
 
 def _folders(summary: RecoverySummary) -> ReadmeSection:

@@ -14,7 +14,9 @@ from ext4kit.parsers.features import Compat, Features, Incompat, RoCompat
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.report.safe import printable
 from ext4kit.report.tables import fold_row
-from ext4kit.report.times import iso_seconds, local_time_text, span
+from ext4kit.report.times import ctime_text, span
+from ext4kit.times import iso
+from ext4kit.units import NANOSECONDS
 
 Fact = tuple[str, str | None]  # label and value; a fact without a value is not printed
 
@@ -114,16 +116,16 @@ def _sizes(superblock: Superblock) -> Iterator[Fact]:
 
 def _life(superblock: Superblock) -> Iterator[Fact]:
     if superblock.mkfs_time:
-        yield "Filesystem created", local_time_text(superblock.mkfs_time)
-    mounted = local_time_text(superblock.mount_time) if superblock.mount_time else "n/a"
+        yield "Filesystem created", ctime_text(superblock.mkfs_time)
+    mounted = ctime_text(superblock.mount_time) if superblock.mount_time else "n/a"
     yield "Last mount time", mounted
-    yield "Last write time", local_time_text(superblock.write_time)
+    yield "Last write time", ctime_text(superblock.write_time)
     yield "Mount count", str(superblock.mount_count)
     yield "Maximum mount count", str(superblock.max_mount_count)
-    yield "Last checked", local_time_text(superblock.check_time)
+    yield "Last checked", ctime_text(superblock.check_time)
     yield "Check interval", f"{superblock.check_interval} ({span(superblock.check_interval)})"
     if superblock.check_interval:
-        yield "Next check after", local_time_text(superblock.check_time + superblock.check_interval)
+        yield "Next check after", ctime_text(superblock.check_time + superblock.check_interval)
     if superblock.kbytes_written:
         yield "Lifetime writes", _written(superblock.kbytes_written)
     uid, gid = superblock.reserved_uid, superblock.reserved_gid
@@ -190,7 +192,7 @@ def _snapshots_and_errors(superblock: Superblock) -> Iterator[Fact]:
             continue
         code = getattr(superblock, f"{word}_error_code")
         label = word.capitalize()
-        yield f"{label} error time", local_time_text(moment)
+        yield f"{label} error time", ctime_text(moment)
         yield f"{label} error function", printable(getattr(superblock, f"{word}_error_function"))
         yield f"{label} error line #", str(getattr(superblock, f"{word}_error_line"))
         yield f"{label} error inode #", _nonzero(getattr(superblock, f"{word}_error_inode"))
@@ -267,7 +269,7 @@ def superblock_record(superblock: Superblock) -> Record:
 
 def _plain(name: str, value: object) -> Record:
     if isinstance(value, int) and name in _TIMES:
-        return {name: value, f"{name}_iso": iso_seconds(value) if value else None}
+        return {name: value, f"{name}_iso": iso(value * NANOSECONDS) if value else None}
     if isinstance(value, Features):
         words = {key: int(getattr(value, key)) for key in FeatureWords.__annotations__}
         return {name: value.names, "feature_words": words}

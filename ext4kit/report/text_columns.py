@@ -11,6 +11,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Bytes2D, Int64s, Rows
 from ext4kit.units import Integers
+from ext4kit.zones import UTC, current_zone, offset_text
 
 _BLANK, _ZERO = ord(" "), ord("0")
 _DAY = 86_400
@@ -32,7 +33,20 @@ def decimals(values: Integers) -> Bytes2D:
 
 
 def times(seconds: Int64s) -> Bytes2D:
-    """Seconds since 1970, years 0 to 9999, as `2026-11-23 12:34:56Z`; shape (n, 20)."""
+    """Seconds since 1970, years 0 to 9999, as `2026-11-23 12:34:56Z`; shape (n, 20).
+
+    In another zone than UTC its offset stands for the `Z`.
+    """
+    zone = current_zone()
+    if zone is UTC:
+        return _clock(seconds)
+    offsets = zone.offsets_at(seconds)
+    text = _clock(seconds + offsets)[:, :-1]
+    return np.hstack([text, by_value(offsets, offset_text)])
+
+
+def _clock(seconds: Int64s) -> Bytes2D:
+    """What a clock in UTC shows, with a `Z`."""
     day, second = np.divmod(seconds, _DAY)
     text = np.full((len(seconds), 20), _BLANK, np.uint8)
     text[:, :10] = by_value(day, lambda value: str(np.datetime64(value, "D")))

@@ -15,13 +15,15 @@ from ext4kit.fields import NoOldPath, Nothing, OldPathText, json_name
 from ext4kit.report.inode_facts import flag_names
 from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import fold_cells, table_lines
-from ext4kit.report.times import iso, iso_short
+from ext4kit.report.times import exact_time, offset_width, spaced_time, time_text
 from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
 from ext4kit.timeline.events import EventValue
+from ext4kit.times import iso
 
 _HEADINGS = (
-    f"{'committed':30}", f"{'transaction':>11}", f"{'event':17}", f"{'inode':>8}", f"{'uid':>5}",
+    "committed", f"{'transaction':>11}", f"{'event':17}", f"{'inode':>8}", f"{'uid':>5}",
 )  # fmt: skip
+_TIME_WIDTH = len("2026-03-01 12:00:00.000000000")
 _VALUE_LENGTH = 40  # bytes of an attribute value in a line
 _TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
 _PLURAL = {"is": "are", "has": "have", "differs": "differ"}
@@ -92,7 +94,7 @@ class _CopiedFiles:
     @property
     def row(self) -> tuple[str, str, str, str, str]:
         """A row of the table."""
-        first, last = map(iso_short, self.times) if self.times else ("-", "-")
+        first, last = map(time_text, self.times) if self.times else ("-", "-")
         below = "(path unknown)" if self.directory is None else shown(self.directory) or "/"
         return f"{self.inodes:,}", f"{self.hints:,}", first, last, below
 
@@ -193,19 +195,20 @@ def _hints_text(reason: str, hints: list[Event], first: Event) -> str:
 
 def _event_line(event: Event, text: str = "") -> str:
     """A row of an event; the text, if given, instead of its own."""
-    time = "-" if event.time is None else iso(event.time).replace("T", " ")
+    time = spaced_time(event.time)
     number = "-" if event.transaction is None else str(event.transaction)
     place = number if event.exact else f"<={number}"
     owner = "-" if event.uid is None else str(event.uid)
     cells = (
-        f"{time:30}", f"{place:>11}", f"{event.kind:17}", f"{event.inode:>8}", f"{owner:>5}",
+        time, f"{place:>11}", f"{event.kind:17}", f"{event.inode:>8}", f"{owner:>5}",
     )  # fmt: skip
     return _row(cells, text or event_text(event))
 
 
 def _row(cells: tuple[str, str, str, str, str], last: str) -> str:
     time, place, kind, inode, owner = cells
-    return fold_cells(f"{time} {place}  {kind} {inode}  {owner}  {last}", (*cells, last))
+    time = time.ljust(_TIME_WIDTH + offset_width())
+    return fold_cells(f"{time} {place}  {kind} {inode}  {owner}  {last}", (time, *cells[1:], last))
 
 
 def event_text(event: Event) -> str:
@@ -234,7 +237,8 @@ def _details(event: Event) -> str:
 
 def _times(old: dict[str, int], new: dict[str, int]) -> str:
     changed = [name for name in ("mtime", "atime") if old[name] != new[name]]
-    return ", ".join(f"{name} {iso(old[name])} -> {iso(new[name])}" for name in changed)
+    pairs = ((name, exact_time(old[name]), exact_time(new[name])) for name in changed)
+    return ", ".join(f"{name} {before} -> {after}" for name, before, after in pairs)
 
 
 def _flags(flags: int) -> str:
@@ -276,7 +280,7 @@ def _hint_values(event: Event) -> str:
     if event.new is None:
         return ""
     values = [value for value in (event.old, event.new) if isinstance(value, int)]
-    texts = [iso(value) if event.field in _TIME_FIELDS else str(value) for value in values]
+    texts = [exact_time(value) if event.field in _TIME_FIELDS else str(value) for value in values]
     return ", ".join(texts)
 
 

@@ -1,36 +1,59 @@
-"""Times as text for tables; all other modules use integers."""
+"""Times as text for people, in the zone of the command; all other modules use integers.
+
+Times of records are UTC: `ext4kit.times.iso`.
+"""
 
 from __future__ import annotations
 
 import time
 
-from ext4kit.times import iso as iso
+from ext4kit.times import iso
 from ext4kit.units import NANOSECONDS
+from ext4kit.zones import UTC, current_zone, offset_text
 
 _DAY = 86_400
 
 
-def iso_short(moment_ns: int) -> str:
-    """Nanoseconds since 1970 to the second, with a space between date and time, for tables."""
-    return iso(moment_ns // NANOSECONDS * NANOSECONDS).replace("T", " ")
+def exact_time(moment: int) -> str:
+    """Nanoseconds since 1970 as ISO 8601 with the offset of the zone, `Z` for UTC."""
+    zone = current_zone()
+    if zone is UTC:
+        return iso(moment)
+    offset = zone.offset_at(moment // NANOSECONDS)
+    text = iso(moment + offset * NANOSECONDS)
+    return text[:-1] + offset_text(offset) if text.endswith("Z") else iso(moment)
+
+
+def spaced_time(moment: int | None) -> str:
+    """The same with a blank between date and time, "-" for none."""
+    return "-" if moment is None else exact_time(moment).replace("T", " ")
 
 
 def time_text(moment: int | None) -> str:
-    """A time in UTC to the second, "-" for none."""
-    return "-" if moment is None else iso_short(moment)
+    """A time to the second, "-" for none."""
+    return "-" if moment is None else spaced_time(moment // NANOSECONDS * NANOSECONDS)
 
 
-def iso_seconds(seconds: int) -> str:
-    """Seconds since 1970 as ISO 8601 in UTC."""
-    return iso(seconds * NANOSECONDS)
-
-
-def local_time_text(seconds: int) -> str:
-    """Seconds since 1970 in the local time zone, in the format of C's ctime."""
+def ctime_text(seconds: int) -> str:
+    """Seconds since 1970 in the format of C's ctime; behind it the offset, without one for UTC."""
+    zone = current_zone()
+    offset = zone.offset_at(seconds)
     try:
-        return time.asctime(time.localtime(seconds))
+        text = time.asctime(time.gmtime(seconds + offset))
     except (OverflowError, ValueError, OSError):
         return f"@{seconds}"
+    return text if zone is UTC else f"{text} {offset_text(offset)}"
+
+
+def offset_width() -> int:
+    """Columns of an offset in the zone of the command, in nearly all times."""
+    return 1 if current_zone() is UTC else len(offset_text(0))
+
+
+def zone_line() -> str:
+    """What a listing says of its times, "" for UTC."""
+    zone = current_zone()
+    return "" if zone is UTC else f"times in {zone}"
 
 
 def span(seconds: int) -> str:

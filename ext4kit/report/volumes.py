@@ -10,7 +10,9 @@ from ext4kit.evidence import Volume
 from ext4kit.filesystem.found import Basis, FoundFileSystem, Relation
 from ext4kit.report.safe import printable, printable_text
 from ext4kit.report.tables import table_lines
-from ext4kit.report.times import iso_seconds
+from ext4kit.report.times import time_text
+from ext4kit.times import iso
+from ext4kit.units import NANOSECONDS
 
 _HEADINGS = ("index", "offset", "size", "kind", "label", "uuid", "scheme", "description")
 
@@ -109,6 +111,10 @@ _RELATIONS = {
 }
 
 
+def _iso_of(seconds: int) -> str | None:
+    return iso(seconds * NANOSECONDS) if seconds else None
+
+
 def found_lines(found: Sequence[FoundFileSystem]) -> list[str]:
     """A heading, then a line for each file system; offset and size in bytes."""
     if not found:
@@ -119,7 +125,7 @@ def found_lines(found: Sequence[FoundFileSystem]) -> list[str]:
 def _found_row(one: FoundFileSystem) -> tuple[str, ...]:
     superblock = one.superblock
     times = (
-        iso_seconds(seconds).replace("T", " ") if seconds else "-"
+        time_text(seconds * NANOSECONDS or None)
         for seconds in (superblock.mount_time, superblock.write_time)
     )
     label = printable(superblock.volume_name) or "-"
@@ -187,9 +193,9 @@ def found_record(one: FoundFileSystem) -> FoundRecord:
         "uuid": superblock.uuid_text,
         "block_size": superblock.block_size,
         "mount_time": superblock.mount_time,
-        "mount_time_iso": iso_seconds(superblock.mount_time) if superblock.mount_time else None,
+        "mount_time_iso": _iso_of(superblock.mount_time),
         "write_time": superblock.write_time,
-        "write_time_iso": iso_seconds(superblock.write_time) if superblock.write_time else None,
+        "write_time_iso": _iso_of(superblock.write_time),
         "superblock": "backup" if one.block else "primary",
         "superblock_offset": one.place,
         "group": superblock.group_number,

@@ -20,6 +20,7 @@ from ext4kit.filesystem.view import Folder, Node, NodeId, View
 from ext4kit.times import iso, parse_moment
 from ext4kit.units import Moment
 from ext4kit.workspace import Workspace
+from ext4kit.zones import current_zone
 
 MOST_LISTED = 100
 _TID = "tid-"
@@ -71,7 +72,7 @@ def moment_node(workspace: Workspace, name: str) -> Node | None:
         if name.startswith(_TID) and name[len(_TID) :].isdigit():
             wanted: int | Moment = int(name[len(_TID) :])
         else:
-            wanted = Moment(parse_moment(name, workspace.last_moment))
+            wanted = Moment(parse_moment(name, workspace.last_moment, current_zone()))
         fs = workspace.as_of(wanted).fs
     except (RequestError, ValueError, OverflowError):
         return None

@@ -20,7 +20,7 @@ Examples:
 
 
 @click.command("audit", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(zone=False)
 @click.option("-a", "--all", "every", is_flag=True, help="Show the verdict on each block.")
 def command(options: CommonOptions, every: bool) -> None:
     """Check every block of the journal of IMAGE, including earlier laps.

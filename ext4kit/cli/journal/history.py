@@ -13,6 +13,7 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.journal.logs import opened_log
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import opened
+from ext4kit.cli.zones import tell_zone
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.fields import json_name
 from ext4kit.journal.versions import diff_versions
@@ -81,6 +82,8 @@ def command(
         if raw is not None:
             _write_raw(history, transaction, raw)
             return
+        if not options.json:
+            tell_zone()
         _show(options, history, path)
         for each in found.blocks_of_directory(history.inode or 0) if entries else ():
             if not options.json:

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ext4kit.report.tables import human_size
-from ext4kit.report.times import iso_short
+from ext4kit.report.times import time_text
 from ext4kit.report.triage.case import MAP_WORDS
 from ext4kit.triage import Bins, DiskMap, MapCategory
 from ext4kit.units import NANOSECONDS
@@ -80,7 +80,7 @@ def _columns(bins: Bins, top: int, lead: int) -> Iterator[str]:
 
 
 def _time_label(bins: Bins, place: int) -> str:
-    return iso_short(bins.start + bins.width * place)
+    return time_text(bins.start + bins.width * place)
 
 
 def _labels(bins: Bins) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def _labels(bins: Bins) -> tuple[str, ...]:
     if bins.width * count < day:
         start, end = 11, 19
     places = [count * step // (LABELS - 1) - count + len(bins) for step in range(LABELS - 1)]
-    texts = [*(_time_label(bins, place) for place in places), iso_short(bins.end)]
+    texts = [*(_time_label(bins, place) for place in places), time_text(bins.end)]
     return tuple(text[start:end] for text in texts)
 
 

@@ -24,12 +24,13 @@ from ext4kit.report.deleted import GRADE_MEANINGS, deletion_text, display_path
 from ext4kit.report.phrases import count_text, duration_text
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
-from ext4kit.report.times import iso_short, time_text
+from ext4kit.report.times import time_text
 from ext4kit.report.triage import case as words
 from ext4kit.report.triage.case import TriageReport
 from ext4kit.report.volumes import description_text, has_offset
 from ext4kit.triage import Bins, Indicator, MapCategory, Weight
 from ext4kit.triage.facts import DeletionStats
+from ext4kit.zones import current_zone
 
 NARROWEST, WIDEST = 20, 132
 _NARROW = 64  # below this, a path has a line of its own
@@ -89,8 +90,8 @@ def make_console(**settings: Any) -> Console:
 def parts(case: TriageReport, width: int, has_colours: bool = True) -> Iterable[RenderableType]:
     """The report from top to bottom."""
     yield Line(Text(f" {case.title} ", "bold"), characters="━", style="blue")
-    yield Padding(Text(f"{case.about}  ·  volume {case.volume.index}  ·  times in UTC", "dim"),
-                  (0, 0, 0, 0), expand=True)  # fmt: skip
+    about = f"{case.about}  ·  volume {case.volume.index}  ·  times in {current_zone()}"
+    yield Padding(Text(about, "dim"), (0, 0, 0, 0), expand=True)
     if case.handling:
         yield Text(case.handling, "dim")
     yield Text()
@@ -465,7 +466,7 @@ def column_chart(bins: Bins, ink: Ink, width: int, signs: Sequence[int] = ()) ->
         text.append("\n")
     cut = 11 if bins.width % 86_400_000_000_000 == 0 else 16
     times = (bins.start, bins.end)
-    first, last = (iso_short(time)[:cut].strip() for time in times)
+    first, last = (time_text(time)[:cut].strip() for time in times)
     room = max(len(bins) * wide - len(first) - len(last), 2)
     if _LABEL + len(first) + room + len(last) > width:
         return text.append(f"{' ' * _LABEL}{first}\n{' ' * _LABEL}to {last}", "dim")
