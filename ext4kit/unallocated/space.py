@@ -81,17 +81,7 @@ class UnallocatedSpace:
 
     @cached_property
     def _data_runs(self) -> Intervals:
-        """The runs of blocks that are not entirely in holes."""
-        size = self.blocks.block_size
-        ranges = iter([range(self.blocks.blocks_count * size)])
-        if isinstance(self.blocks, SourceBlocks):
-            ranges = data_ranges(self.blocks.source)
-        pairs = [(each.start // size, -(-each.stop // size)) for each in ranges]
-        table = np.array(pairs, np.int64).reshape(-1, 2)
-        end = np.minimum(table[:, 1], self.blocks.blocks_count)
-        start = np.maximum(table[:, 0], np.concatenate([[0], end[:-1]])[: len(end)])
-        kept = end > start
-        return Intervals(start[kept], (end - start)[kept])
+        return blocks_with_data(self.blocks)
 
     def _groups_with_data(self) -> Iterator[tuple[int, int]]:
         """(first block, end) of the groups that do not consist only of holes."""
@@ -158,3 +148,17 @@ def below_replay(blocks: BlockReader) -> BlockReader:
     while isinstance(blocks, JournalOverlay):
         blocks = blocks.base
     return blocks
+
+
+def blocks_with_data(blocks: BlockReader) -> Intervals:
+    """The runs of blocks that are not entirely in holes of the evidence."""
+    size = blocks.block_size
+    ranges = iter([range(blocks.blocks_count * size)])
+    if isinstance(blocks, SourceBlocks):
+        ranges = data_ranges(blocks.source)
+    pairs = [(each.start // size, -(-each.stop // size)) for each in ranges]
+    table = np.array(pairs, np.int64).reshape(-1, 2)
+    end = np.minimum(table[:, 1], blocks.blocks_count)
+    start = np.maximum(table[:, 0], np.concatenate([[0], end[:-1]])[: len(end)])
+    kept = end > start
+    return Intervals(start[kept], (end - start)[kept])

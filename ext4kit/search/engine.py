@@ -1,0 +1,170 @@
+"""Where patterns match in a piece of data: by Hyperscan, or for literals alone by `re`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ext4kit.arrays.types import Int64s
+from ext4kit.errors import RequestError, UnsupportedError
+from ext4kit.search.patterns import Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_MATCH = 4096  # bytes
+MAX_MATCHES = 200_000  # in a piece of data
+_MAX_PLAIN = 200  # literals without Hyperscan: each is a pass of its own
+_EXTRA = "needs Hyperscan: pip install 'ext4kit[search]'"
+
+
+class Matches(NamedTuple):
+    """Matches in a piece of data, as int64 columns (n,), by start.
+
+    Attributes:
+        pattern: row of the pattern.
+        start, end: bytes.
+        is_cut: whether there were more than are listed.
+    """
+
+    pattern: Int64s
+    start: Int64s
+    end: Int64s
+    is_cut: bool = False
+
+
+class Engine:
+    """Finds the leftmost, longest matches of each pattern that do not overlap.
+
+    A match has at most 4,096 bytes.
+
+    Args:
+        patterns: at least one.
+
+    Raises:
+        RequestError: a pattern is one that the engine refuses.
+        UnsupportedError: the patterns need the extra `search`.
+    """
+
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        self.patterns = patterns
+        literals = all(one.literal for one in patterns)
+        try:
+            import hyperscan
+        except ImportError as error:
+            if not literals or len(patterns) > _MAX_PLAIN:
+                raise UnsupportedError(f"this search {_EXTRA}") from error
+            self._plain = [
+                re.compile(one.expression, re.IGNORECASE if one.ignores_case else 0)
+                for one in patterns
+            ]
+            self._scan = self._plain_matches
+            return
+        self._library, self._scan = hyperscan, self._fast_matches
+        self._all = self._database(range(len(patterns)), with_start=False)
+        self._single: dict[int, Any] = {}
+
+    @property
+    def reach(self) -> int:
+        """Bytes of the longest match."""
+        if all(one.literal for one in self.patterns):
+            return max(len(one.literal) for one in self.patterns)
+        return MAX_MATCH
+
+    def matches(self, data: memoryview | bytes) -> Matches:
+        """The matches in some bytes, which are at least 1."""
+        return self._scan(data)
+
+    def _database(self, rows: Sequence[int], with_start: bool) -> Any:  # noqa: ANN401 -- no stubs
+        """Compiled patterns.
+
+        Raises:
+            RequestError: one of them is refused.
+        """
+        library, chosen = self._library, [self.patterns[row] for row in rows]
+        start = library.HS_FLAG_SOM_LEFTMOST if with_start else 0
+        database = library.Database()
+        try:
+            database.compile(
+                expressions=[one.expression for one in chosen],
+                ids=list(rows),
+                elements=len(chosen),
+                flags=[library.HS_FLAG_CASELESS * one.ignores_case | start for one in chosen],
+            )
+        except library.error as error:
+            name = f": {chosen[0].name}" if len(chosen) == 1 else ""
+            raise RequestError(f"this pattern cannot be searched{name}: {error}") from error
+        return database
+
+    def _fast_matches(self, data: memoryview | bytes) -> Matches:
+        """By Hyperscan: ends of all patterns first, then the starts around these."""
+        found: list[tuple[int, int]] = []
+
+        def take(row: int, _start: int, end: int, _flags: int, _context: object) -> bool:
+            found.append((row, end))
+            return len(found) > MAX_MATCHES
+
+        is_cut = False
+        try:
+            self._all.scan(bytes(data), match_event_handler=take)
+        except self._library.ScanTerminated:
+            is_cut = True
+        rows: list[tuple[int, int, int]] = []
+        by_regex: dict[int, list[int]] = {}
+        for row, end in found:
+            if literal := self.patterns[row].literal:
+                rows.append((row, end - len(literal), end))
+            else:
+                by_regex.setdefault(row, []).append(end)
+        for row, ends in by_regex.items():
+            rows += self._with_starts(row, ends, data)
+        return _apart(rows, is_cut)
+
+    def _with_starts(
+        self, row: int, ends: list[int], data: memoryview | bytes
+    ) -> Iterator[tuple[int, int, int]]:
+        """(row, start, end) of the longest match at each start of a regular expression."""
+        if row not in self._single:
+            self._single[row] = self._database([row], with_start=True)
+        longest: dict[int, int] = {}
+        reach = np.array(ends)
+        first = np.flatnonzero(np.append(True, np.diff(reach) > MAX_MATCH))
+        last = np.append(first[1:], len(reach)) - 1
+        for low, high in zip(reach[first].tolist(), reach[last].tolist(), strict=True):
+            base = max(low - MAX_MATCH, 0)
+
+            def take(_row: int, start: int, end: int, _flags: int, base: int) -> None:
+                longest[base + start] = max(base + end, longest.get(base + start, 0))
+
+            window = bytes(data[base:high])
+            self._single[row].scan(window, match_event_handler=take, context=base)
+        check = self.patterns[row].is_right
+        for start, end in longest.items():
+            end = min(end, start + MAX_MATCH)
+            if check is None or check(bytes(data[start:end])):
+                yield row, start, end
+
+    def _plain_matches(self, data: memoryview | bytes) -> Matches:
+        """By `re`, a pass for each literal."""
+        rows = []
+        for row, one in enumerate(self._plain):
+            for match in one.finditer(data):
+                rows.append((row, *match.span()))
+                if len(rows) > MAX_MATCHES:
+                    return _apart(rows, is_cut=True)
+        return _apart(rows, is_cut=False)
+
+
+def _apart(rows: list[tuple[int, int, int]], is_cut: bool) -> Matches:
+    """The matches that do not overlap one before them of the same pattern."""
+    ends: dict[int, int] = {}
+    kept = []
+    for row, start, end in sorted(rows, key=lambda one: (one[1], one[0])):
+        if start >= ends.get(row, 0):
+            ends[row] = end
+            kept.append((row, start, end))
+    table = np.array(kept, np.int64).reshape(-1, 3)
+    return Matches(table[:, 0], table[:, 1], table[:, 2], is_cut)
