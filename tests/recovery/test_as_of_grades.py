@@ -374,6 +374,31 @@ def test_blocks_of_files_that_came_and_went_are_not_the_earlier_ones(
     assert grades["overwritten"] > 100
 
 
+def test_bytes_that_leave_no_record_are_never_called_intact(ext4kit: Cli, tmp_path: Path) -> None:
+    """Files that come and go within one transaction: no state of the log maps their blocks."""
+    story = Story(tmp_path, "default")
+    with story.mounted() as root:
+        tree = grow_tree(story, root, 60)
+        for number in range(10):  # without a slack
+            (tree / f"full-{number}").write_bytes(story.random.randbytes(4 * BLOCK))
+        story.remember(root)
+        shutil.rmtree(tree)
+        sync(root)
+        for number in range(40):
+            path = root / f"passing-{number}"
+            handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
+            write_directly(handle, 0, (FOREIGN * 30_000)[: 256 * BLOCK])
+            os.close(handle)
+            path.unlink()
+    case = story.extracted(ext4kit)
+    touched = [path for path in case.then if FOREIGN in (case.written(path) or b"")]
+    assert touched
+    assert not [path for path in touched if case.grade(path) == "intact"]
+    whole = {path for path in touched if case.grade(path) in WHOLE}
+    assert all("unlogged-reuse" in case.codes(path) for path in whole)
+    assert len(whole) < len(touched)  # most show in the last block
+
+
 def test_a_journal_that_came_round_refuses_the_moment(ext4kit: Cli, tmp_path: Path) -> None:
     story = Story(tmp_path, "block_1k")
     with story.mounted() as root:
@@ -408,4 +433,6 @@ def test_cat_writes_what_is_there_and_refuses_what_is_not(ext4kit: Cli, tmp_path
         assert done.returncode == (grade not in WHOLE)
         for reason in case.records[path]["reasons"]:
             assert reason["text"].encode() in done.stderr
+        viewed = run_program("cat", case.image, f"/{case.moment}{path}", "--view", "as-of")
+        assert (viewed.stdout, viewed.returncode) == (done.stdout, done.returncode)
     assert seen >= {"intact", "consistent", "overwritten"}
