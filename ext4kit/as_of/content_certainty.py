@@ -50,7 +50,7 @@ _DOUBTS = (
 )  # fmt: skip
 NANOSECOND_TIMES = 8  # i_extra_isize from which on i_ctime has nanoseconds
 COPIES_AT_ONCE = 256
-RecoveredContents = Callable[[Inode], GradedContent | None]
+RecoveredContents = Callable[[InodeTable], list[GradedContent | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class _ThenAndNow:
         is_settled: True where the last change came before the transaction closed.
         doubt: index into `_DOUBTS`: why the present content may differ from the earlier one.
         judged: number -> judged content.
+        recovered: row -> what recovery tells of its content; of all in doubt, once it is asked.
     """
 
     table: InodeTable
@@ -75,6 +76,7 @@ class _ThenAndNow:
     is_settled: Bools
     doubt: Int64s
     judged: dict[int, GradedContent] = field(default_factory=dict)
+    recovered: dict[int, GradedContent | None] = field(default_factory=dict)
 
     def has(self, inode: Inode) -> bool:
         """Whether the table holds exactly this state of the inode."""
@@ -109,8 +111,8 @@ class ContentCertainty:
         """Grade contents that changed later as recovery does; without it, as the disk has them.
 
         Args:
-            recovered: from an inode as of the transaction, what recovery tells of its content in
-                this state; None where it knows no such state.
+            recovered: from inodes as of the transaction, what recovery tells of the content of each
+                in this state; None where it knows no such state.
         """
         self._recovered, self._compared, self._single = recovered, None, None
 
@@ -147,8 +149,12 @@ class ContentCertainty:
     ) -> GradedContent:
         """What recovery tells of a file that changed, and what the file still has as it was."""
         row, grade = found.row[inode.number], Grade.PARTIAL
-        assert self._recovered is not None
-        given = self._recovered(inode)
+        if not found.recovered:
+            assert self._recovered is not None
+            rows = np.flatnonzero((found.doubt > 0) | found.maps.damaged)
+            told = self._recovered(found.table.take(rows))
+            found.recovered.update(zip(rows.tolist(), told, strict=True))
+        given = found.recovered[row]
         if given is None:
             own = _runs_of(found.maps_now, row) if found.is_same_file[row] else Runs.empty()
             kept = GradedContent(Content(self.now.blocks, inode.size, own), Grade.PARTIAL)
@@ -228,11 +234,7 @@ class ContentCertainty:
         """(the inodes in `fs`, True where they are the same)."""
         rows, readable = fs.inode_rows(table.number)
         now = parse_inodes(rows, table.number, self.then.superblock)
-        same = readable.copy()
-        for name in COMPARED_FIELDS:
-            equal = getattr(table, name) == getattr(now, name)
-            same &= equal if equal.ndim == 1 else equal.all(axis=1)
-        return now, same
+        return now, readable & are_same(table, now)
 
     def _changed_before_close(self, table: InodeTable) -> Bools:
         """True where the last change certainly came before the transaction began to close.
@@ -291,6 +293,15 @@ class ContentCertainty:
         raw = self.moment.log.read_copies(copy)[0, start : start + superblock.inode_size]
         before = parse_inode(raw.tobytes(), inode.number, superblock)
         return all(getattr(inode, name) == getattr(before, name) for name in COMPARED_FIELDS)
+
+
+def are_same(table: InodeTable, other: InodeTable) -> Bools:
+    """True where inodes of two tables tell of the same content, written at the same time."""
+    same = np.ones(len(table), bool)
+    for name in COMPARED_FIELDS:
+        equal = getattr(table, name) == getattr(other, name)
+        same &= equal if equal.ndim == 1 else equal.all(axis=1)
+    return same
 
 
 def _recent_grade(inode: Inode) -> Grade:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
 from ext4kit.as_of import AsOfFileSystem
-from ext4kit.as_of.content_certainty import COMPARED_FIELDS
+from ext4kit.as_of.content_certainty import RecoveredContents, are_same
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content, GradedContent
-from ext4kit.parsers.inode import Inode
+from ext4kit.parsers.inode import InodeTable
 from ext4kit.problems import Problems
 from ext4kit.recovery.pipeline import find_deleted
+from ext4kit.recovery.records import FoundFiles
 from ext4kit.recovery.search_sources import JOURNAL_ONLY
-
-_States = dict[tuple[int, int], list[tuple[Inode, GradedContent]]]
 
 
 def vouch_by_recovery(fs: FileSystem) -> None:
@@ -24,30 +26,36 @@ def vouch_by_recovery(fs: FileSystem) -> None:
     The journal is searched when a content is first in doubt.
     """
     assert isinstance(fs, AsOfFileSystem)
-    found = cache(lambda: _recovered_states(fs.now, fs.moment.order))
-
-    def content(inode: Inode) -> GradedContent | None:
-        for state, graded in found().get((inode.number, inode.generation), ()):
-            if all(getattr(state, name) == getattr(inode, name) for name in COMPARED_FIELDS):
-                return graded
-        return None
-
-    fs.vouch_by(content)
+    found = cache(lambda: _recovered_contents(fs.now, fs.moment.order))
+    fs.vouch_by(lambda table: found()(table))
 
 
-def _recovered_states(now: FileSystem, tid: int) -> _States:
-    """(inode, generation) -> states with their contents, the last one first; none if it fails."""
+def _recovered_contents(now: FileSystem, tid: int) -> RecoveredContents:
+    """From inodes as of a tid, their contents; no content if the search fails."""
     quiet = FileSystem(now.blocks, now.superblock, Problems())  # `recover` reports its problems
     quiet.journal_device = now.journal_device
-    found: _States = defaultdict(list)
     try:
         files = find_deleted(quiet, sources=JOURNAL_ONLY, as_of=tid).files
     except Ext4kitError:
-        return {}
-    for file in files:
-        if file.inode is not None and file.kind == "file":
+        return lambda table: [None] * len(table)
+    assert isinstance(files, FoundFiles)
+    states, candidates = files.blocks.history.states.table, files.blocks.candidates
+    state = candidates.state_row
+    keys = states.number[state] << 32 | states.generation[state]
+    order = np.lexsort((candidates.superseded, keys))  # of each file the last state comes first
+    keys = keys[order]
+
+    def contents(table: InodeTable) -> list[GradedContent | None]:
+        wanted = table.number << 32 | table.generation
+        first, end = (np.searchsorted(keys, wanted, side) for side in ("left", "right"))
+        row, position = expand(end - first)
+        candidate = order[first[row] + position]
+        same = are_same(table.take(row), states.take(state[candidate]))
+        row, place = np.unique(row[same], return_index=True)
+        found: list[GradedContent | None] = [None] * len(table)
+        for at, file in zip(row.tolist(), replace(files, rows=candidate[same][place]), strict=True):
             content = file.content() or Content(now.blocks, 0)
-            states = found[file.inode.number, file.inode.generation]
-            at = len(states) if file.superseded else 0
-            states.insert(at, (file.inode, GradedContent(content, file.grade, file.reasons)))
-    return found
+            found[at] = GradedContent(content, file.grade, file.reasons)
+        return found
+
+    return contents

@@ -14,7 +14,7 @@ from ext4kit.errors import RequestError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content, GradedContent
 from ext4kit.grades import Grade
-from ext4kit.parsers.inode import Inode
+from ext4kit.parsers.inode import InodeTable
 from tests.journal.debugfs_session import FIRST, NOW, SIZE, Session, content
 from tests.journal.kernel_log import opened
 
@@ -83,8 +83,8 @@ def test_in_the_last_transaction_of_a_mount_all_is_settled(tmp_path: Path) -> No
         assert doubt(as_of(made, FIRST), b"/file") == ("" if skipped == 2 else RECENT)
 
 
-def _given(content: Content, _inode: Inode) -> GradedContent:
-    return GradedContent(content, Grade.INTACT)
+def _given(content: Content, table: InodeTable) -> list[GradedContent | None]:
+    return [GradedContent(content, Grade.INTACT)] * len(table)
 
 
 def test_a_file_deleted_later_is_certain_by_its_own_blocks_alone(tmp_path: Path) -> None:
