@@ -410,7 +410,7 @@ def extraction_record(result: ExtractionResult, out: str) -> ExtractionRecord:
         "bytes": result.bytes,
     }
     if result.grades:
-        record["grades"] = result.grades
+        record["grades"] = {grade: result.grades.get(grade, 0) for grade in Grade}
     return record
 
 
