@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
+import numpy as np
+
 from ext4kit.errors import path_text
 from ext4kit.fields import Record
 from ext4kit.filesystem.content import Chunk
 from ext4kit.output.interrupts import interrupts_heeded
 from ext4kit.output.manifest import MANIFEST, OWN, settle_manifests
 from ext4kit.problems import Problems, Severity
-from ext4kit.units import SECTOR
 
 LONG = 1 << 16  # bytes that may take long to copy
 _LONGEST = 1 << 26  # bytes of a record: those of the longest lists of extents are far below
@@ -203,11 +204,9 @@ def holds_only(chunks: Callable[[], Iterable[Chunk]], size: int, path: str) -> b
 
 
 def _agrees(there: bytes, data: bytes) -> bool:
-    """Whether each sector has its bytes or zeros."""
-    if there == data:
-        return True
-    sectors = (slice(at, at + SECTOR) for at in range(0, len(data), SECTOR))
-    return all(there[at] == data[at] or not there[at].strip(b"\0") for at in sectors)
+    """Whether each byte is that of the content or zero."""
+    first, second = np.frombuffer(there, np.uint8), np.frombuffer(data, np.uint8)
+    return len(first) == len(second) and bool(((first == second) | (first == 0)).all())
 
 
 def _is_zero(stream: FileIO, start: int, end: int) -> bool:

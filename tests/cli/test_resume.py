@@ -207,6 +207,22 @@ def test_links_owners_and_attributes_are_as_if_undisturbed(
     _survives_kills(linked, tmp_path, seed, 4)
 
 
+@pytest.mark.parametrize("seed", ["a", "b", "c"])
+def test_a_power_cut_that_lost_what_was_not_on_the_disk(
+    plain: Recovery, tmp_path: Path, seed: str
+) -> None:
+    """The end of the manifest, with or without zeros in its place, and that of some files."""
+    random, out = Random(seed), tmp_path / "out"
+    plain.killed(out, random.randrange(300, 700))
+    for path in [out / "manifest.jsonl", *random.sample(_files(out), 12)]:
+        size = path.stat().st_size
+        os.truncate(path, random.randrange(size + 1))
+        if random.random() < 0.5:
+            os.truncate(path, size)
+    plain.resume(out)
+    is_same(out, plain.whole)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [str(number) for number in range(20)])
 def test_many_killed_runs(plain: Recovery, tmp_path: Path, seed: str) -> None:
@@ -254,6 +270,7 @@ def test_a_new_or_empty_folder_is_filled(plain: Recovery, tmp_path: Path) -> Non
 
 
 def _files(out: Path) -> list[Path]:
+    """The files of the records."""
     return [out / each["output"] for each in read_records(out) if each["type"] == "file"]
 
 
