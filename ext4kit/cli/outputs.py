@@ -37,7 +37,7 @@ def _check_place(path: Path, is_folder: bool, is_resumed: bool) -> None:
         if not path.is_dir():
             raise RequestError(f"{path}: not a folder; choose a new or empty folder")
         if not is_resumed and any(path.iterdir()):
-            raise RequestError(f"{path}: {_what_is_in(path)}; choose a new or empty folder")
+            raise RequestError(f"{path}: {_what_is_in(path)} choose a new or empty folder")
     elif path.is_symlink() or path.exists():
         raise RequestError(f"{path}: already exists; choose another name")
     parent = _existing(path) if is_folder else path.absolute().parent
@@ -48,12 +48,13 @@ def _check_place(path: Path, is_folder: bool, is_resumed: bool) -> None:
 
 
 def _what_is_in(folder: Path) -> str:
+    """What is in the way, as the start of a sentence that asks for another folder."""
     case = read_case(folder) or {}
     command = case.get("command")
     is_recovery = isinstance(command, list) and "recover" in command[1:2]
     if is_recovery and case.get("state") == "incomplete":
-        return "holds an unfinished recovery: go on with --resume"
-    return "not empty"
+        return "holds an unfinished recovery: go on with --resume, or"
+    return "not empty;"
 
 
 def check_apart(outputs: Iterable[Path], evidence: tuple[Path, ...]) -> None:

@@ -189,9 +189,9 @@ class _Recovery(TreeWriter[DeletedFile]):
             self.output.refusals[error.why] += 1
             written = replace(written, refusal=error.why)
         else:
-            if path != (nameless := nameless_path(file, path[-1])):
-                unfinished = "/".join(map(os.fsdecode, nameless))
-                self.output.drop_unfinished(unfinished, self._expected(file, file.content()))
+            if self.output.earlier is not None and not written.is_kept:  # it may have failed twice
+                other = "/".join(map(os.fsdecode, nameless_path(file, path[-1])))
+                self.output.drop_unfinished(other, self._expected(file, file.content()))
         return self._with_further_names(file, path[0], written)
 
     def _write_at(self, file: DeletedFile, path: Parts) -> Written:
