@@ -34,6 +34,7 @@ COMMANDS = {
     "crosscheck": "Compare the live tree with The Sleuth Kit's reading.",
     "journal": "List, audit, replay and search the journal.",
     "export": "Write files, events and findings for other tools.",
+    "search": "Search all bytes for texts, patterns and features.",
     "timeline": "List events and their times, from the journal.",
     "schema": "Print the JSON Schema of a kind of record.",
     "completion": "Print the completion script for a shell.",

@@ -34,6 +34,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "found file system": ("report.volumes:FoundRecord",),
     "gap": ("audit:TidGap",),
     "group": ("report.group_facts:GroupRecord",),
+    "hit": ("report.search:HitRecord",),
     "hash": ("report.hashes:HashRecord",),
     "health": ("report.triage.records:HealthRecord",),
     "inode": ("report.inode_facts:InodeRecord", "report.inode_facts:UnknownInodeRecord"),
@@ -57,6 +58,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "state": ("report.info:StateRecord",),
     "summary": (
         "report.deleted:DeletedSummary",
+        "report.search:SearchSummary",
         "report.verify:VerifySummary",
         "report.journal_audit:AuditSummary",
         "report.timeline:TimelineSummary",
@@ -91,7 +93,7 @@ _DESCRIPTIONS = {  # of kinds with several types or with a different description
 _OF_A_SECTION = frozenset(  # printed by commands that take several images
     ("activity", "crash victim", "deleted", "deletions", "disk map", "event", "evidence",
      "evidence check", "export", "file system", "finding", "health", "log", "problem", "recovery",
-     "burst", "removed name", "report", "sighting", "sign", "summary", "volume", "writer")
+     "burst", "hit", "removed name", "report", "sighting", "sign", "summary", "volume", "writer")
 )  # fmt: skip
 _SECTION = {
     "image": {"type": "string", "description": "With several images or volumes: the image."},

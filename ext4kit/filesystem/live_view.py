@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ext4kit.arrays.types import Rows
+from ext4kit.arrays.types import Int64s, Rows
 from ext4kit.fields import FileType
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content, GradedContent
@@ -144,6 +144,17 @@ class LiveBatch(WalkBatch):
         each = zip(self.listed, self.table.number.tolist(), self.table.each(), known, strict=True)
         for path, number, inode, is_known in each:
             yield LiveNode.of(self.fs, path, number, inode if is_known else None)
+
+    @property
+    def sizes(self) -> Int64s:
+        """Bytes of each."""
+        return self.table.size
+
+    def node(self, row: int) -> LiveNode:
+        """One of the nodes."""
+        number = self.table.number[row : row + 1]
+        inode = self.table.one(row) if self.fs.inodes_known(number)[0] else None
+        return LiveNode.of(self.fs, self.listed[row], int(number[0]), inode)
 
     def runs(self) -> Runs:
         """The runs of all contents; the owner of each is a row of the batch."""

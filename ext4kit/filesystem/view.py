@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import AccessError, CorruptError, NotFoundError
 from ext4kit.fields import FileType
 from ext4kit.filesystem.block_maps import Runs
@@ -206,6 +207,15 @@ class WalkBatch(ABC):
     def nodes(self) -> Iterable[Node]:
         """The nodes."""
 
+    @property
+    @abstractmethod
+    def sizes(self) -> Int64s:
+        """Bytes of each, 0 where they are unknown."""
+
+    @abstractmethod
+    def node(self, row: int) -> Node:
+        """One of the nodes."""
+
     @abstractmethod
     def runs(self) -> Runs:
         """The runs of all contents; the owner of each is a row of the batch."""
@@ -226,6 +236,15 @@ class NodeBatch(WalkBatch):
     def paths(self) -> list[bytes]:
         """Full path of each."""
         return [node.path for node in self.found]
+
+    @property
+    def sizes(self) -> Int64s:
+        """Bytes of each, 0 where they are unknown."""
+        return np.array([node.size or 0 for node in self.found], np.int64)
+
+    def node(self, row: int) -> Node:
+        """One of the nodes."""
+        return self.found[row]
 
     def runs(self) -> Runs:
         """The runs of all contents; the owner of each is a row of the batch."""

@@ -92,6 +92,13 @@ class ReplayedBlocks(JournalOverlay):
         return ReplayedBlocks(self.base, self.log, self.plan)
 
 
+def replayed_blocks(blocks: BlockReader) -> Int64s:
+    """The blocks (int64, ascending) that a replay has changed in a reader."""
+    if not isinstance(blocks, ReplayedBlocks):
+        return np.zeros(0, np.int64)
+    return np.union1d(blocks.plan.blocks, blocks.changed.blocks)
+
+
 def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
     """The file system's blocks after a recovery; see `plan_replay`.
 

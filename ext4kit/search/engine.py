@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_MATCH = 4096  # bytes
 MAX_MATCHES = 200_000  # in a piece of data
+_WINDOW = 64  # bytes around the end of a match that are looked at first
 _MAX_PLAIN = 200  # literals without Hyperscan: each is a pass of its own
 _EXTRA = "needs Hyperscan: pip install 'ext4kit[search]'"
 
@@ -99,8 +100,16 @@ class Engine:
             raise RequestError(f"this pattern cannot be searched{name}: {error}") from error
         return database
 
+    def _with_start(self, row: int) -> Any:  # noqa: ANN401 -- no stubs
+        """What finds the start of a match: Hyperscan, or `re` for patterns too large for that."""
+        one = self.patterns[row]
+        try:
+            return self._database([row], with_start=True)
+        except RequestError:
+            return re.compile(one.expression, re.IGNORECASE if one.ignores_case else 0)
+
     def _fast_matches(self, data: memoryview | bytes) -> Matches:
-        """By Hyperscan: ends of all patterns first, then the starts around these."""
+        """By Hyperscan: the ends of all matches first, then the starts before them."""
         found: list[tuple[int, int]] = []
 
         def take(row: int, _start: int, end: int, _flags: int, _context: object) -> bool:
@@ -128,24 +137,49 @@ class Engine:
     ) -> Iterator[tuple[int, int, int]]:
         """(row, start, end) of the longest match at each start of a regular expression."""
         if row not in self._single:
-            self._single[row] = self._database([row], with_start=True)
-        longest: dict[int, int] = {}
-        reach = np.array(ends)
-        first = np.flatnonzero(np.append(True, np.diff(reach) > MAX_MATCH))
-        last = np.append(first[1:], len(reach)) - 1
-        for low, high in zip(reach[first].tolist(), reach[last].tolist(), strict=True):
-            base = max(low - MAX_MATCH, 0)
+            self._single[row] = self._with_start(row)
+        check, position, true_ends = self.patterns[row].is_right, 0, set(ends)
+        for end in ends:
+            while position < end:
+                found = self._first_match(row, data, position, end, true_ends)
+                if found is None:
+                    break
+                start, position = found
+                if check is None or check(bytes(data[start:position])):
+                    yield row, start, position
 
-            def take(_row: int, start: int, end: int, _flags: int, base: int) -> None:
-                longest[base + start] = max(base + end, longest.get(base + start, 0))
+    def _first_match(
+        self, row: int, data: memoryview | bytes, position: int, end: int, true_ends: set[int]
+    ) -> tuple[int, int] | None:
+        r"""(start, end) of the leftmost, longest match from a position on; one ends at `end`.
 
-            window = bytes(data[base:high])
-            self._single[row].scan(window, match_event_handler=take, context=base)
-        check = self.patterns[row].is_right
-        for start, end in longest.items():
-            end = min(end, start + MAX_MATCH)
-            if check is None or check(bytes(data[start:end])):
-                yield row, start, end
+        Args:
+            row: row of the pattern.
+            data: the bytes.
+            position: where it can begin.
+            end: the end of a match.
+            true_ends: of all matches; at the start of a window `\b` can match wrongly.
+        """
+        one, reach = self._single[row], _WINDOW
+        if isinstance(one, re.Pattern):
+            match = one.search(data, max(position, end - MAX_MATCH), end + MAX_MATCH)
+            return match.span() if match else None
+        while True:
+            base, stop = max(end - reach, position), min(end + reach, len(data))
+            longest: dict[int, int] = {}
+
+            def take(_row: int, start: int, last: int, _flags: int, base: int) -> None:
+                if base + last in true_ends:
+                    longest[base + start] = base + last  # noqa: B023 -- called in this turn
+
+            window = bytes(data[base:stop])
+            one.scan(window, match_event_handler=take, context=base)
+            start = min(longest, default=base)
+            touches = (start == base > position) or max(longest.values(), default=stop) == stop
+            if reach >= MAX_MATCH or not touches:
+                break
+            reach *= 4
+        return (start, min(longest[start], start + MAX_MATCH)) if longest else None
 
     def _plain_matches(self, data: memoryview | bytes) -> Matches:
         """By `re`, a pass for each literal."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+import numpy as np
+
+from ext4kit.arrays.table import Table
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
@@ -25,6 +30,9 @@ class Area(StrEnum):
     UNALLOCATED = "unallocated"
     JOURNAL = "journal"
     METADATA = "metadata"
+
+
+AREAS = tuple(Area)
 
 
 class Span(NamedTuple):
@@ -86,6 +94,87 @@ class Hit:
         first, skip = divmod(start, size)
         end = min(-(-(start + length) // size), self.blocks.blocks_count)
         return bytes(self.blocks.read(first, max(end - first, 1)))[skip : skip + length]
+
+
+@dataclass(frozen=True, slots=True)
+class HitColumns(Table):
+    """Hits as columns.
+
+    Attributes:
+        pattern: row of the pattern.
+        area: place in `Area`.
+        node: row of the file, NO_ROW for none.
+        start: byte in the volume, -1 as for None in `Hit`.
+        offset: byte in the file.
+        length: bytes.
+        is_broken: bool, as in `Hit`.
+    """
+
+    pattern: Rows
+    area: Int64s
+    node: Rows
+    start: Int64s
+    offset: Int64s
+    length: Int64s
+    is_broken: Bools
+
+
+class Hits(Sequence[Hit]):
+    """Hits by area, then by path and place; each is made when it is asked for.
+
+    Args:
+        columns: in any order.
+        patterns: the patterns.
+        nodes: the files.
+        blocks: reads the volume.
+    """
+
+    def __init__(
+        self,
+        columns: HitColumns,
+        patterns: Sequence[Pattern],
+        nodes: Sequence[Node],
+        blocks: BlockReader,
+    ) -> None:
+        self._patterns, self._nodes, self._blocks = patterns, nodes, blocks
+        by_path = sorted(range(len(nodes)), key=lambda row: nodes[row].path)
+        rank = np.empty(len(nodes) + 1, np.int64)
+        rank[by_path], rank[NO_ROW] = np.arange(len(nodes)), -1
+        place = np.where(columns.node == NO_ROW, columns.start, columns.offset)
+        self.columns = columns.take(np.lexsort((place, rank[columns.node], columns.area)))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, at: int) -> Hit:  # type: ignore[override]
+        one = self.columns
+        node, start = int(one.node[at]), int(one.start[at])
+        return Hit(
+            self._patterns[int(one.pattern[at])],
+            AREAS[int(one.area[at])],
+            self._blocks,
+            None if start < 0 else start,
+            int(one.length[at]),
+            None if node == NO_ROW else self._nodes[node],
+            None if node == NO_ROW else int(one.offset[at]),
+            bool(one.is_broken[at]),
+        )
+
+    def by_pattern(self) -> Iterator[tuple[Pattern, int]]:
+        """(pattern, number of its hits) of the patterns that have any."""
+        counts = np.bincount(self.columns.pattern, minlength=len(self._patterns))
+        for row in np.flatnonzero(counts).tolist():
+            yield self._patterns[row], int(counts[row])
+
+    def by_file(self) -> Iterator[tuple[Area, Node, int]]:
+        """(area, file, number of its hits) of the files that have any, in order."""
+        one = self.columns
+        key = one.area * (len(self._nodes) + 1) + one.node
+        rows = np.flatnonzero(one.node != NO_ROW)
+        _, first, counts = np.unique(key[rows], return_index=True, return_counts=True)
+        for at in np.argsort(first).tolist():
+            row = int(rows[first[at]])
+            yield AREAS[int(one.area[row])], self._nodes[int(one.node[row])], int(counts[at])
 
 
 def _content_of(node: Node) -> Content | None:

@@ -50,21 +50,27 @@ def text_patterns(text: str, ignores_case: bool = False) -> list[Pattern]:
         except UnicodeEncodeError:
             continue
         plain = not ignores_case or text.isascii()
-        expression = re.escape(data) if plain else _any_case(text, codec)
+        expression = _literal(data) if plain else _any_case(text, codec)
         literal = data if plain else b""
         found.setdefault(data, Pattern(text, expression, name, ignores_case, literal))
     return list(found.values())
+
+
+def _literal(data: bytes) -> bytes:
+    """An expression that stands for some bytes."""
+    return b"".join(bytes([one]) if chr(one).isalnum() and one < 128 else b"\\x%02x" % one
+                    for one in data)  # fmt: skip
 
 
 def _any_case(text: str, codec: str) -> bytes:
     """An expression for a text in upper and lower case, of letters outside of ASCII too."""
     parts = []
     for letter in text:
-        forms = {}
+        forms: dict[bytes, None] = {}
         for form in (letter, letter.lower(), letter.upper()):
             if len(form) == 1:
                 try:
-                    forms[re.escape(form.encode(codec))] = None
+                    forms[_literal(form.encode(codec))] = None
                 except UnicodeEncodeError:
                     continue
         parts.append(b"(?:" + b"|".join(forms) + b")" if len(forms) > 1 else next(iter(forms)))
@@ -101,7 +107,7 @@ def hex_pattern(text: str) -> Pattern:
     if all(pair == "??" for pair in pairs):
         raise RequestError(f"--hex {text}: give at least one byte")
     known = [b"" if pair == "??" else bytes([int(pair, 16)]) for pair in pairs]
-    expression = b"".join(re.escape(byte) if byte else rb"[\x00-\xff]" for byte in known)
+    expression = b"".join(_literal(byte) if byte else rb"[\x00-\xff]" for byte in known)
     return Pattern(text, expression, literal=b"".join(known) if all(known) else b"")
 
 
@@ -124,7 +130,7 @@ def word_patterns(path: Path, ignores_case: bool = False) -> list[Pattern]:
         raise RequestError(f"{path}: has no words; give one on each line")
     return [
         Pattern(
-            word.decode("utf-8", "backslashreplace"), re.escape(word), "UTF-8", ignores_case, word
+            word.decode("utf-8", "backslashreplace"), _literal(word), "UTF-8", ignores_case, word
         )
         for word in words
     ]
@@ -204,7 +210,8 @@ _FEATURES: dict[str, tuple[bytes, Callable[[bytes], bool] | None]] = {
              rb"(?:[ -]?\d{4}){2}[ -]?\d{1,4}\b", _is_card),
     "phone": (rb"\+[1-9]\d{0,2}(?:[ ./-]?\(?\d{1,4}\)?){2,5}\b", None),
     "key": (rb"-----BEGIN [A-Z0-9 ]{0,40}(?:PRIVATE KEY|PGP PRIVATE KEY BLOCK)-----"
-            rb"|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}\b|\bssh-(?:rsa|ed25519) AAAA", None),
+            rb"|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}\b|\bssh-(?:rsa|ed25519) AAAA",
+            None),
     "wallet": (rb"\b(?:[13][1-9A-HJ-NP-Za-km-z]{25,34}|bc1[02-9ac-hj-np-z]{11,71})\b", _is_wallet),
 }  # fmt: skip
 FEATURES = tuple(_FEATURES)

@@ -1,10 +1,9 @@
-"""The search: one pass over the volume in disk order, then whose the hits are."""
+"""The search: one pass over the volume in disk order, then whose the matches are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,23 +12,27 @@ from ext4kit.arrays.intervals import Intervals, split
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
+from ext4kit.filesystem.blocks import read_blocks_or_zeros
 from ext4kit.filesystem.content import Content
-from ext4kit.filesystem.view import Node, View, WalkBatch
-from ext4kit.search.engine import Engine, Matches
-from ext4kit.search.hits import Area, Hit
+from ext4kit.filesystem.live_view import LiveBatch, LiveView
+from ext4kit.filesystem.view import Node, WalkBatch
+from ext4kit.journal.overlay import JournalOverlay
+from ext4kit.journal.replay import replayed_blocks
+from ext4kit.parsers.inode import InodeFlags
+from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.search.engine import Engine
+from ext4kit.search.hits import AREAS, Area, HitColumns, Hits
 from ext4kit.search.patterns import Pattern
 from ext4kit.selection import Selection
 from ext4kit.unallocated.space import below_replay, blocks_with_data
 from ext4kit.units import Progress
 from ext4kit.views.deleted import DeletedView
-from ext4kit.filesystem.live_view import LiveView
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.workspace import Workspace
 
 BYTES_AT_ONCE = 8 << 20
 ALL_AREAS = frozenset(Area)
 _WITH_INODES = ALL_SOURCES - {SearchSource.RUNS}
+_IN_FILES = (Area.LIVE, Area.DELETED, Area.EARLIER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +41,31 @@ class SearchResult:
 
     Attributes:
         hits: by area, then by path or place.
-        bytes_read: of the volume.
+        bytes_read: of the volume, without what was read again for single files.
         unreadable: bytes that could not be read.
         cut: pieces of the volume with so many matches that not all of them are listed.
     """
 
-    hits: Sequence[Hit]
+    hits: Hits
     bytes_read: int
     unreadable: int
     cut: int
 
 
-@dataclass(slots=True)
-class _Raw:
+@dataclass(frozen=True, slots=True)
+class _Matches:
     """Matches in the volume, as columns by start.
 
     Attributes:
-        pattern, start, end: as in `Matches`, bytes of the volume.
-        owned: bool, True where some file has the match or its start.
+        pattern: row of the pattern.
+        start, end: bytes of the volume.
+        is_owned: bool, set where a file has the match or its start.
     """
 
     pattern: Int64s
     start: Int64s
     end: Int64s
-    owned: Bools
+    is_owned: Bools
 
 
 def search(
@@ -69,7 +73,6 @@ def search(
     patterns: Sequence[Pattern],
     areas: frozenset[Area] = ALL_AREAS,
     selection: Selection | None = None,
-    start: str | bytes | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
     """Find patterns in everything that a volume holds.
@@ -78,16 +81,15 @@ def search(
         workspace: of the file system.
         patterns: at least one.
         areas: which hits are wanted.
-        selection: conditions for files; only these are searched then, no free space.
-        start: a directory; only what is below it is searched then.
+        selection: conditions for files, and paths below which they lie; only these files are
+            searched then, and no free space.
         progress: called with (bytes done, total bytes).
 
     Raises:
-        NotFoundError: there is no such directory in any of the views.
         RequestError: a pattern is refused.
         UnsupportedError: the patterns need the extra `search`.
     """
-    return _Search(workspace, Engine(patterns), areas, selection, start).run(progress)
+    return _Search(workspace, Engine(patterns), areas, selection).run(progress)
 
 
 class _Search:
@@ -99,33 +101,304 @@ class _Search:
         engine: Engine,
         areas: frozenset[Area],
         selection: Selection | None,
-        start: str | bytes | None,
     ) -> None:
         self._workspace, self._engine, self._areas = workspace, engine, areas
-        self._selection, self._start = selection, start
+        self._selection = selection
         self._fs = workspace.fs
         self._blocks = below_replay(self._fs.blocks)
         self._size = self._blocks.block_size
-        self._hits: list[Hit] = []
+        self._nodes: list[Node] = []
+        self._found: list[HitColumns] = []
         self._unreadable = self._cut = 0
 
     def run(self, progress: Progress | None) -> SearchResult:
         """All of it."""
-        is_narrow = self._start is not None or self._selection is not None
-        wanted = self._of_files() if is_narrow else blocks_with_data(self._blocks)
-        raw = self._scan(wanted, progress)
-        for batch in self._batches():
-            _OwnedHits(self, batch, raw).add()
-        if not is_narrow:
-            self._add_ownerless(raw)
-        found = [hit for hit in self._hits if hit.area in self._areas]
-        found.sort(key=_order)
-        return SearchResult(found, int(wanted.length.sum()) * self._size, self._unreadable, self._cut)
+        wanted = blocks_with_data(self._blocks)
+        if self._selection is not None:
+            wanted = wanted.intersect(self._blocks_of_files())
+        found = self._scan(wanted, progress)
+        for batch, runs, apart in self._batches():
+            self._add_in_runs(batch, runs, found)
+            for row in apart.tolist():
+                node = batch.node(row)
+                if content := _content(node):
+                    self._add_in_content(node, content, 0, content.size, set())
+        if self._selection is None:
+            self._add_ownerless(found)
+        columns = HitColumns.concat([_columns([]), *self._found])
+        wanted_areas = [AREAS.index(area) for area in self._areas]
+        columns = columns.take(np.isin(columns.area, wanted_areas))
+        hits = Hits(columns, self._engine.patterns, self._nodes, self._blocks)
+        return SearchResult(
+            hits, int(wanted.length.sum()) * self._size, self._unreadable, self._cut
+        )
 
-    def _views(self) -> Iterator[View]:
-        """The views whose files can have wanted hits."""
-        areas = self._areas
-        if areas & {Area.LIVE, Area.SLACK, Area.METADATA, Area.UNALLOCATED}:
-            yield LiveView(self._fs)
-        if areas & {Area.DELETED, Area.EARLIER, Area.UNALLOCATED}:
-            yield DeletedView(self._workspace, Area.EARLIER in areas, _WITH_INODES)
+    def _blocks_of_files(self) -> Intervals:
+        """The blocks of the selected files."""
+        runs = Runs.concat([Runs.empty(), *(runs for _, runs, _ in self._batches())])
+        return Intervals.union(runs.physical, runs.length)
+
+    # -- the files --------------------------------------------------------------------------
+
+    def _batches(self) -> Iterator[tuple[WalkBatch, Runs, Rows]]:
+        """Files that can have wanted hits, or tell whose a hit is not: batches of each view.
+
+        Yields:
+            (batch, runs of its files as they lie in the volume, rows of files that are read by
+            themselves: content in inodes, in copies of the journal, or changed by its replay is
+            not what the blocks of the volume have).
+        """
+        if self._areas & {Area.LIVE, Area.SLACK, Area.METADATA}:
+            for batch in LiveView(self._fs).walk(self._selection):
+                yield batch, *self._live_runs(batch)
+        if self._areas & {Area.DELETED, Area.EARLIER}:
+            view = DeletedView(self._workspace, Area.EARLIER in self._areas, _WITH_INODES)
+            for some in view.walk(self._selection):
+                yield some, *self._runs_of_nodes(some)
+
+    def _live_runs(self, batch: LiveBatch) -> tuple[Runs, Rows]:
+        table, runs = batch.table, batch.runs()
+        apart: Bools = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
+        replayed = replayed_blocks(self._fs.blocks)
+        low = np.searchsorted(replayed, runs.physical)
+        changed = np.searchsorted(replayed, runs.physical + runs.length) > low
+        apart[runs.owner[changed]] = True
+        return _joined(runs.take(~apart[runs.owner])), np.flatnonzero(apart)
+
+    def _runs_of_nodes(self, batch: WalkBatch) -> tuple[Runs, Rows]:
+        parts, apart = [Runs.empty()], []
+        for row, node in enumerate(batch.nodes):
+            content = _content(node)
+            if content is None:
+                continue
+            if content.runs is None or _is_elsewhere(content):
+                apart.append(row)
+            else:
+                owner = np.full_like(content.runs.owner, row)
+                parts.append(replace(content.runs, owner=owner))
+        return _joined(Runs.concat(parts)), np.array(apart, np.int64)
+
+    # -- the pass over the volume -----------------------------------------------------------
+
+    def _scan(self, wanted: Intervals, progress: Progress | None) -> _Matches:
+        """All matches in the blocks of the volume that are wanted."""
+        most = max(BYTES_AT_ONCE // self._size, 1)
+        row, position, length = split(wanted.length, most)
+        start = wanted.start[row] + position
+        spare = -(-self._engine.reach // self._size)
+        after = np.minimum(wanted.end[row] - start - length, spare)
+        columns: list[list[Int64s]] = [[], [], []]
+        ends: dict[int, int] = {}  # of the last match of each pattern
+        done, total = 0, int(length.sum()) * self._size
+        for first, count, more in zip(start.tolist(), length.tolist(), after.tolist(), strict=True):
+            found = self._engine.matches(self._read(first, count + more))
+            self._cut += found.is_cut
+            inside = found.start < count * self._size
+            base = first * self._size
+            for column, part in zip(columns, found[:3], strict=True):
+                column.append(part[inside] + (0 if part is found.pattern else base))
+            done += count * self._size
+            if progress is not None:
+                progress(done, total)
+        pattern, begin, end = (np.concatenate([np.zeros(0, np.int64), *part]) for part in columns)
+        kept = np.ones(len(pattern), bool)
+        for at, (one, low, high) in enumerate(
+            zip(pattern.tolist(), begin.tolist(), end.tolist(), strict=True)
+        ):
+            if low < ends.get(one, 0):
+                kept[at] = False  # it goes on over the border of two pieces
+            else:
+                ends[one] = high
+        owned = np.zeros(int(kept.sum()), bool)
+        return _Matches(pattern[kept], begin[kept], end[kept], owned)
+
+    def _read(self, first: int, count: int) -> memoryview:
+        try:
+            return self._blocks.read(first, count)
+        except AccessError:
+            rows, readable = read_blocks_or_zeros(self._blocks, first + np.arange(count))
+            self._unreadable += int((~readable).sum()) * self._size
+            return rows.reshape(-1).data
+
+    # -- whose they are ---------------------------------------------------------------------
+
+    def _add_in_runs(self, batch: WalkBatch, runs: Runs, found: _Matches) -> None:
+        """Add the matches in the files of a batch, and mark them as owned."""
+        size = self._size
+        low = np.searchsorted(found.start, runs.physical * size)
+        high = np.searchsorted(found.start, (runs.physical + runs.length) * size)
+        run, position = expand(high - low)
+        hit = low[run] + position
+        found.is_owned[hit] = True
+        offset = found.start[hit] + (runs.logical - runs.physical)[run] * size
+        length = (found.end - found.start)[hit]
+        owner = runs.owner[run]
+        in_run = found.end[hit] <= (runs.physical + runs.length)[run] * size
+        is_slack = runs.unwritten[run] | (offset >= batch.sizes[owner])
+        is_whole = ~is_slack & in_run & (offset + length <= batch.sizes[owner])
+        rows, place = np.unique(owner, return_inverse=True)
+        nodes = [batch.node(row) for row in rows.tolist()]
+        area = np.array([AREAS.index(_area_of(node)) for node in nodes], np.int64)
+        self._found.append(
+            HitColumns(
+                found.pattern[hit],
+                np.where(is_slack, AREAS.index(Area.SLACK), area[place]),
+                len(self._nodes) + place,
+                found.start[hit],
+                offset,
+                length,
+                ~(is_whole | (is_slack & in_run)),
+            )
+        )
+        self._nodes += nodes
+        self._add_at_borders(batch, runs, found, (owner, found.pattern[hit], offset, is_whole))
+
+    def _add_at_borders(
+        self,
+        batch: WalkBatch,
+        runs: Runs,
+        found: _Matches,
+        whole: tuple[Rows, Rows, Int64s, Bools],
+    ) -> None:
+        """Add matches of files that go on in another run, or that a stranger's bytes hid.
+
+        Args:
+            batch: the files.
+            runs: their runs, joined.
+            found: what the pass over the volume found.
+            whole: (row of the file, pattern, offset, whether it is whole) of what is added.
+        """
+        size, reach = self._size, self._engine.reach
+        follows = np.zeros(len(runs), bool)
+        follows[:-1] = (runs.owner[1:] == runs.owner[:-1]) & (
+            runs.logical[1:] == (runs.logical + runs.length)[:-1]
+        )
+        follows &= ~runs.unwritten
+        follows[:-1] &= ~runs.unwritten[1:]
+        crossed = np.unique(found.end[found.start // size != (found.end - 1) // size] // size)
+        begins, ends = np.isin(runs.physical, crossed), runs.physical + runs.length
+        closes = np.isin(ends, crossed)
+        looked_at = np.flatnonzero((follows | begins | closes) & ~runs.unwritten)
+        known: dict[int, set[tuple[int, int]]] = {row: set() for row in runs.owner[looked_at]}
+        for row, one, offset, is_whole in zip(*(column.tolist() for column in whole), strict=True):
+            if is_whole and row in known:
+                known[row].add((one, offset))
+        for at in looked_at.tolist():
+            row = int(runs.owner[at])
+            node, mine = batch.node(row), known[row]
+            content = _content(node)
+            if content is None:
+                continue
+            first = int(runs.logical[at]) * size
+            if begins[at]:
+                self._add_in_content(node, content, first, first + reach, mine)
+            if follows[at] or closes[at]:
+                border = first + int(runs.length[at]) * size
+                self._add_in_content(node, content, border - reach + 1, border + reach - 1, mine)
+
+    def _add_in_content(
+        self, node: Node, content: Content, start: int, end: int, known: set[tuple[int, int]]
+    ) -> None:
+        """Add the matches in a range of a file that are not known.
+
+        Args:
+            node: the file.
+            content: its bytes.
+            start: first byte of the range.
+            end: end of the range, which is cut to the size.
+            known: (pattern, offset) of matches that are added; the new ones are entered.
+        """
+        start, end = max(start, 0), min(end, content.size)
+        reach, rows = self._engine.reach, []
+        while start < end:
+            stop = min(start + BYTES_AT_ONCE, end)
+            try:
+                data = content.read(start, min(stop + reach, end) - start)
+            except AccessError:
+                self._unreadable += stop - start
+                start = stop
+                continue
+            for one, low, high in zip(*self._engine.matches(data)[:3], strict=True) if data else ():
+                key = int(one), start + int(low)
+                if start + low < stop and key not in known:
+                    known.add(key)
+                    rows.append((key[0], len(self._nodes), -1, key[1], int(high - low)))
+            start = stop
+        if rows:
+            self._found.append(_columns(rows, _area_of(node)))
+            self._nodes.append(node)
+
+    def _add_ownerless(self, found: _Matches) -> None:
+        """Add the matches that no file has: in the journal, in free blocks, in metadata."""
+        rows = np.flatnonzero(~found.is_owned)
+        block = found.start[rows] // self._size
+        log = self._workspace.log
+        in_log = np.zeros(len(rows), bool) if log is None else np.isin(block, log.reader.log_blocks)
+        in_use = self._fs.bitmaps.blocks_in_use(block)
+        kind = np.where(in_use, AREAS.index(Area.METADATA), AREAS.index(Area.UNALLOCATED))
+        nowhere = np.full(len(rows), -1)
+        self._found.append(
+            HitColumns(
+                found.pattern[rows],
+                np.where(in_log, AREAS.index(Area.JOURNAL), kind),
+                np.full(len(rows), NO_ROW),
+                found.start[rows],
+                nowhere,
+                (found.end - found.start)[rows],
+                np.zeros(len(rows), bool),
+            )
+        )
+
+
+def _columns(rows: list[tuple[int, int, int, int, int]], area: Area = Area.LIVE) -> HitColumns:
+    """(pattern, node, start, offset, length) of hits in one area."""
+    table = np.array(rows, np.int64).reshape(-1, 5)
+    pattern, node, start, offset, length = table.T
+    areas = np.full(len(table), AREAS.index(area))
+    return HitColumns(pattern, areas, node, start, offset, length, np.zeros(len(table), bool))
+
+
+def _area_of(node: Node) -> Area:
+    """Where the hits of a file stand."""
+    state = node.id.state
+    return Area(state) if state in _IN_FILES else Area.LIVE
+
+
+def _content(node: Node) -> Content | None:
+    """The bytes of a file or directory; None where there are none or they cannot be read."""
+    try:
+        return node.content()
+    except (AccessError, CorruptError):
+        return None
+
+
+def _joined(runs: Runs) -> Runs:
+    """The runs, those that go on in file and volume joined."""
+    order = np.lexsort((runs.logical, runs.owner))
+    runs = runs.take(order)
+    goes_on = np.zeros(len(runs), bool)
+    goes_on[1:] = (
+        (runs.owner[1:] == runs.owner[:-1])
+        & (runs.unwritten[1:] == runs.unwritten[:-1])
+        & (runs.logical[1:] == (runs.logical + runs.length)[:-1])
+        & (runs.physical[1:] == (runs.physical + runs.length)[:-1])
+    )
+    first = np.flatnonzero(~goes_on)
+    if not len(first):
+        return runs
+    length = np.add.reduceat(runs.length, first)
+    kept = runs.take(first)
+    return Runs(kept.owner, kept.logical, length, kept.physical, kept.unwritten)
+
+
+def _is_elsewhere(content: Content) -> bool:
+    """Whether some of its blocks are read from copies in the journal."""
+    reader, runs = content.blocks, content.runs
+    assert runs is not None
+    row, position = expand(runs.length)
+    blocks = runs.physical[row] + position
+    while isinstance(reader, JournalOverlay):
+        if (reader.copies_of(blocks) >= 0).any():
+            return True
+        reader = reader.base
+    return False
