@@ -57,7 +57,7 @@ class Wanted:
     """Values of the options that say what is searched for, where, and what is shown of it."""
 
     texts: tuple[str, ...] = ()
-    expressions: tuple[str, ...] = ()
+    regexes: tuple[str, ...] = ()
     digits: tuple[str, ...] = ()
     words: Path | None = None
     features: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Wanted:
         found: list[Pattern] = list(feature_patterns(self.features))
         for text in self.texts:
             found += text_patterns(text, self.ignores_case)
-        found += [regex_pattern(one, self.ignores_case) for one in self.expressions]
+        found += [regex_pattern(one, self.ignores_case) for one in self.regexes]
         found += [hex_pattern(one) for one in self.digits]
         found += word_patterns(self.words, self.ignores_case) if self.words else []
         if not found:
@@ -90,7 +90,7 @@ class Wanted:
 _WANTED = (
     click.option("--text", "texts", multiple=True, metavar="TEXT",
                  help="Find this text, in UTF-8, UTF-16LE and Latin-1."),
-    click.option("--regex", "expressions", multiple=True, metavar="REGEX",
+    click.option("--regex", "regexes", multiple=True, metavar="REGEX",
                  help="Find matches of this regular expression over bytes, the longest ones."),
     click.option("--hex", "digits", multiple=True, metavar="DIGITS",
                  help="Find these bytes, as '7f 45 4c 46'; ?? is any byte."),

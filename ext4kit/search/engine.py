@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ext4kit.arrays.types import Int64s
-from ext4kit.errors import RequestError, UnsupportedError
+from ext4kit.errors import RequestError
+from ext4kit.evidence.containers.extras import extra
 from ext4kit.search.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ MAX_MATCH = 4096  # bytes
 MAX_MATCHES = 200_000  # in a piece of data
 _WINDOW = 64  # bytes around the end of a match that are looked at first
 _MAX_PLAIN = 200  # literals without Hyperscan: each is a pass of its own
-_EXTRA = "needs Hyperscan: pip install 'ext4kit[search]'"
 
 
 class Matches(NamedTuple):
@@ -53,17 +54,12 @@ class Engine:
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self.patterns = patterns
         literals = all(one.literal for one in patterns)
-        try:
-            import hyperscan
-        except ImportError as error:
-            if not literals or len(patterns) > _MAX_PLAIN:
-                raise UnsupportedError(f"this search {_EXTRA}") from error
-            self._plain = [
-                re.compile(one.expression, re.IGNORECASE if one.ignores_case else 0)
-                for one in patterns
-            ]
+        if literals and len(patterns) <= _MAX_PLAIN and find_spec("hyperscan") is None:
+            self._plain = [_compiled(one) for one in patterns]
             self._scan = self._plain_matches
             return
+        with extra("a search for more than a few texts", "hyperscan", "search"):
+            import hyperscan
         self._library, self._scan = hyperscan, self._fast_matches
         self._all = self._database(range(len(patterns)), with_start=False)
         self._single: dict[int, Any] = {}
@@ -106,7 +102,7 @@ class Engine:
         try:
             return self._database([row], with_start=True)
         except RequestError:
-            return re.compile(one.expression, re.IGNORECASE if one.ignores_case else 0)
+            return _compiled(one)
 
     def _fast_matches(self, data: memoryview | bytes) -> Matches:
         """By Hyperscan: the ends of all matches first, then the starts before them."""
@@ -190,6 +186,11 @@ class Engine:
                 if len(rows) > MAX_MATCHES:
                     return _apart(rows, is_cut=True)
         return _apart(rows, is_cut=False)
+
+
+def _compiled(one: Pattern) -> re.Pattern[bytes]:
+    """A pattern as `re` has it."""
+    return re.compile(one.expression, re.IGNORECASE if one.ignores_case else 0)
 
 
 def _apart(rows: list[tuple[int, int, int]], is_cut: bool) -> Matches:

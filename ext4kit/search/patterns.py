@@ -199,7 +199,7 @@ def _bech32_ok(text: str) -> bool:
 _TLD = rb"(?:com|org|net|edu|gov|mil|int|info|biz|name|io|me|co|eu|[a-z]{2}|[a-z]{4,12})"
 _FEATURES: dict[str, tuple[bytes, Callable[[bytes], bool] | None]] = {
     "email": (rb"[a-z0-9][a-z0-9._%+-]{0,63}@(?:[a-z0-9-]{1,63}\.){1,8}" + _TLD + rb"\b", None),
-    "url": (rb"(?:https?|ftp|file)://[a-z0-9._~:/?#@!$&'()*+,;=%\[\]-]{4,2000}", None),
+    "url": (rb"(?:https?|ftp|file)://[a-z0-9._~:/?#@!$&*+,;=%-]{4,2000}", None),
     "domain": (rb"\b(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}"
                rb"(?:com|org|net|edu|gov|info|biz|onion|de|fr|uk|ru|cn|eu|nl|it|es|pl|ch|at|io)\b",
                None),

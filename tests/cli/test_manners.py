@@ -42,6 +42,7 @@ COMMANDS = (
     ("journal", "replay", "IMAGE"),
     ("journal", "history", "IMAGE", "<2>"),
     ("timeline", "IMAGE"),
+    ("search", "IMAGE", "--text", "the"),
     ("report", "IMAGE"),
     ("export", "IMAGE", "--csv", "OUT"),
     ("schema",),

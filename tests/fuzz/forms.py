@@ -48,6 +48,8 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("extract IMAGE **/f* /sub -o OUT --size ..9k",
      "extract IMAGE / -o OUT --kind documents --restore none",
      "export IMAGE /sub --csv OUT --modified-since TIME", "export IMAGE --csv OUT --mime */*"),
+    ("search IMAGE --text e", "search IMAGE --regex [a-z]+[0-9] --limit 50 --in live,slack",
+     "search IMAGE / --features all --count", "search IMAGE --hex 0000 -l --in deleted,earlier"),
     ("deleted IMAGE --lost", "deleted IMAGE --tree", "deleted IMAGE --deleted-since 2h --from-now",
      "timeline IMAGE --bursts", "ls IMAGE / --as-of 2h"),
     ("recover IMAGE -o OUT", "recover IMAGE -o OUT --versions",

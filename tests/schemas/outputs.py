@@ -50,6 +50,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls", "IMAGE", "-r", "--as-of", "3"),
     ("stat", "IMAGE", "<11>", "<12>", "--as-of", "3"),
     ("timeline", "IMAGE"),
+    ("search", "IMAGE", "--text", "the", "--regex", "[0-9]{3,}", "--limit", "200"),
     ("report", "IMAGE"),
     ("export", "IMAGE", "--db", FOLDER),
     ("export", "IMAGE", "--jsonl", FOLDER),

@@ -14,7 +14,11 @@ from ext4kit.cli.main import COMMANDS
 from tests.environment import ROOT
 from tests.evidence.containers.conftest import Tool
 
-LIBRARIES = {"luks": "cryptography", "zstd": "zstandard"}  # extra: what it brings
+LIBRARIES = {  # extra: what it brings
+    "luks": "cryptography",
+    "search": "hyperscan",
+    "zstd": "zstandard",
+}
 ELSEWHERE = {"all", "dev", "docs", "fuzz", "mutation"}  # extras that no command asks for
 RUN = """
 import sys
@@ -46,6 +50,12 @@ def luks(tool: Tool, tmp_path: Path, key: Path) -> tuple[str | Path, ...]:
 
 
 @pytest.fixture
+def search(sample: Path) -> tuple[str | Path, ...]:
+    """Searches for a regular expression."""
+    return ("search", sample, "--regex", "[0-9]{4}", "--count")
+
+
+@pytest.fixture
 def zstd(tool: Tool, sample: Path, tmp_path: Path) -> tuple[str | Path, ...]:
     """Reads a QCOW2 with Zstandard."""
     path = tmp_path / "zstd.img"
@@ -64,7 +74,12 @@ def test_every_extra_that_a_command_can_ask_for_is_known_here() -> None:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("name", "what"), [("luks", "LUKS"), ("zstd", "zstd.img: QCOW2 with Zstandard")]
+    ("name", "what"),
+    [
+        ("luks", "LUKS"),
+        ("search", "a search for more than a few texts"),
+        ("zstd", "zstd.img: QCOW2 with Zstandard"),
+    ],
 )
 def test_what_needs_an_extra_says_so_in_one_line(
     name: str, what: str, request: pytest.FixtureRequest
@@ -107,6 +122,7 @@ def test_every_command_works_without_any(sample: Path, tmp_path: Path) -> None:
         ("journal", "audit", sample),
         ("export", sample, "--db", tmp_path / "case.sqlite"),
         ("timeline", sample),
+        ("search", sample, "--text", "e"),
         ("schema", "file"),
         ("completion", "zsh"),
     ]
