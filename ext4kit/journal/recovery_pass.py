@@ -32,7 +32,7 @@ class RecoveryPass:
         first_order: tid of the first transaction.
         end_order: one past the tid of the last transaction; equal to `first_order` if none.
         headers: int64, rows of `Headers` that belong to these transactions.
-        end_reason: text of why the recovery pass ended there.
+        end_reason: why the recovery pass ended there.
         refusal: damage that prevents any replay, or "".
         bad_commit: tid of a transaction with a bad commit block; the pass ended before it.
         is_corrupt: the bad commit block cannot come from an interrupted commit.
@@ -59,8 +59,8 @@ def empty_pass(order: int, reason: str, refused: str = "") -> RecoveryPass:
 class RecoveryReader:
     """Reads the log as a recovery does, one metadata block after the other.
 
-    Every step advances by at least one log block, and the pass ends after one round of the ring,
-    whatever the blocks contain.
+    Whatever the blocks contain, every step advances by at least one log block, and the pass ends
+    after one round of the ring.
     """
 
     headers: Headers
@@ -174,7 +174,7 @@ def commit_v1_fits(
 ) -> bool:
     """Whether a commit block's checksum v1 matches its transaction.
 
-    Type, size and value all zero mean that it has no checksum. Source: kernel
+    If type, size and value are all zero, the commit block has no checksum. Source: kernel
     fs/jbd2/recovery.c, `calc_chksums` and the commit block's case.
 
     Args:
