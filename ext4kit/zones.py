@@ -1,7 +1,7 @@
-"""Time zones: the local time of a moment, and the moments of a local time.
+"""Time zones: conversion of times to local times, and of local times to times.
 
-Times of records are UTC, always. The zone in which a command shows and reads times is that of
-`times_in`; without it, UTC.
+Times in records are always UTC. Commands show and read times in the zone of `times_in`, or in UTC
+without it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.parsers.tzif import MAGIC, MOST_BYTES, TimeZoneFile, parse_rule, parse_tzif
 
 _DAY = 86_400
-_YEARS = 400  # the calendar repeats itself, days of the week too
+_YEARS = 400  # after which the calendar repeats, including days of the week
 _CYCLE = 146_097 * _DAY
-_FIRST_YEAR = 1600  # of a rule that nothing precedes; before, its standard time
+_FIRST_YEAR = 1600  # of a rule without earlier data; standard time applies before
 _FIXED = re.compile(r"([+-])(\d\d):?(\d\d)?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
 _LOCALTIME, _TIMEZONE = "etc/localtime", "etc/timezone"
@@ -41,8 +41,8 @@ class Zone:
     """A time zone.
 
     Attributes:
-        name: for people.
-        starts: of each local time, seconds since 1970, ascending.
+        name: name of the zone for display.
+        starts: start of each local time, seconds since 1970, ascending.
         offsets: seconds to add to UTC before the first start, and from each start on.
         repeats: whether the last 400 years of `starts` are repeated afterwards.
     """
@@ -56,7 +56,7 @@ class Zone:
         return self.name
 
     def offsets_at(self, seconds: Int64s) -> Int64s:
-        """Seconds to add to each of many times (seconds since 1970) for the local time."""
+        """Seconds to add to each of many times (seconds since 1970) to get the local time."""
         if self.repeats:
             end = int(self.starts[-1])
             late = np.flatnonzero(seconds > end)
@@ -66,7 +66,7 @@ class Zone:
         return self.offsets[np.searchsorted(self.starts, seconds, "right")]
 
     def offset_at(self, seconds: int) -> int:
-        """Seconds to add to a time (seconds since 1970) for the local time."""
+        """Seconds to add to a time (seconds since 1970) to get the local time."""
         starts, offsets = self._lists
         if self.repeats and seconds > starts[-1]:
             seconds = starts[-1] - _CYCLE + (seconds - starts[-1]) % _CYCLE
@@ -75,20 +75,21 @@ class Zone:
     def moments_of(self, local: int) -> list[int]:
         """The times (seconds since 1970) that a local time stands for: one, none or several.
 
-        None where the clock was put forward, two where it was put back.
+        There is none in the hour that is skipped when clocks go forward, and there are two in the
+        hour that is repeated when they go back.
         """
         found = (local - offset for offset in set(self._lists[1]))
         return sorted(moment for moment in found if moment + self.offset_at(moment) == local)
 
     def readings_of(self, local: int) -> list[int]:
-        """The times that a local time would stand for with the offsets before and after it."""
+        """The times for a local time with the offset before it and with the offset after it."""
         return sorted(local - self.offset_at(local + day) for day in (-_DAY, _DAY))
 
     def first_moment(self, local: int) -> int:
-        """The first time at which the clock shows a local time, or a later one of a gap."""
+        """The first time at which clocks show a local time, or a later one if it is in a gap."""
         if found := self.moments_of(local):
             return found[0]
-        moments = range(local - 2 * _DAY, local + 2 * _DAY)  # no offset has two days
+        moments = range(local - 2 * _DAY, local + 2 * _DAY)  # all offsets are below two days
         return moments[bisect_left(moments, local, key=lambda each: each + self.offset_at(each))]
 
     @cached_property
@@ -103,7 +104,7 @@ current_zone = _CURRENT.get
 
 @contextmanager
 def times_in(zone: Zone) -> Iterator[None]:
-    """Show times to people, and read times without an offset, in this zone."""
+    """Context manager in which times are shown, and times without an offset are read, in a zone."""
     token = _CURRENT.set(zone)
     try:
         yield
@@ -113,7 +114,7 @@ def times_in(zone: Zone) -> Iterator[None]:
 
 @lru_cache(64)
 def offset_text(offset: int) -> str:
-    """`+01:00` for seconds to add to UTC; `+00:53:28` where they are no whole minutes."""
+    """An offset as text: `+01:00`, or `+00:53:28` if it is not a whole number of minutes."""
     minutes, seconds = divmod(abs(offset), 60)
     text = f"{'-' if offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
     return f"{text}:{seconds:02}" if seconds else text
@@ -127,7 +128,7 @@ def zone_names() -> set[str]:
 
 
 def zone_of(text: str) -> Zone:
-    """The zone that a name or an offset means: `Europe/Berlin`, `+02:00`, `UTC`, `local`.
+    """The zone for a name or an offset: `Europe/Berlin`, `+02:00`, `UTC`, `local`.
 
     Raises:
         RequestError: there is none.
@@ -145,7 +146,7 @@ def zone_of(text: str) -> Zone:
 
 
 def _named(name: str) -> Zone:
-    """The zone of a name of the tz database.
+    """The zone with a name of the tz database.
 
     Raises:
         RequestError: there is none.
@@ -157,7 +158,7 @@ def _named(name: str) -> Zone:
 
 
 def _near_text(text: str) -> str:
-    """The names nearest to a wrong one, as the end of a message."""
+    """The names most similar to an unknown one, as the end of a message."""
     from difflib import get_close_matches
 
     names = zone_names()
@@ -170,7 +171,7 @@ def _near_text(text: str) -> str:
 
 
 def _stored(name: str) -> bytes | None:
-    """The file of a zone in the tz database that `zoneinfo` reads; None for no such zone."""
+    """The file of a zone in the tz database that `zoneinfo` uses; None if there is no such zone."""
     import zoneinfo
     from importlib import resources
 
@@ -191,10 +192,10 @@ def _from_file(name: str, data: bytes) -> Zone:
 
 
 def ruled_zone(name: str, found: TimeZoneFile) -> Zone:
-    """The zone of a file, with the changes that its rule makes after its last start.
+    """The zone of a file, extended by the changes that its rule gives after the last start.
 
     Raises:
-        ValueError: the rule is none.
+        ValueError: the rule is not valid.
     """
     if not found.rule:
         return Zone(name, found.starts, found.offsets)
@@ -207,7 +208,7 @@ def ruled_zone(name: str, found: TimeZoneFile) -> Zone:
     to_summer, to_standard = (change.in_years(years) for change in rule.changes)
     starts = np.concatenate([to_standard - rule.summer_offset, to_summer - rule.offset])
     offsets = np.repeat([rule.offset, rule.summer_offset], len(years))
-    order = np.argsort(starts, kind="stable")  # of two at once, the later one is in force
+    order = np.argsort(starts, kind="stable")  # of two at the same time, the later one is in force
     order = order[np.append(np.diff(starts[order]) > 0, True)]
     if last is not None:
         order = order[starts[order] > last]
@@ -220,10 +221,10 @@ def ruled_zone(name: str, found: TimeZoneFile) -> Zone:
 
 
 def _local_zone() -> Zone:
-    """The zone of this computer: of `TZ`, else of /etc/localtime or /etc/timezone, else UTC.
+    """The zone of this computer: from `TZ`, /etc/localtime or /etc/timezone, else UTC.
 
     Raises:
-        RequestError: it cannot be told.
+        RequestError: the zone cannot be determined.
     """
     given = os.environ.get("TZ")
     if given is not None:
@@ -235,10 +236,10 @@ def _local_zone() -> Zone:
 
 
 def _posix_zone(text: str) -> Zone:
-    """The zone of a value of `TZ`: a name, the path of a file, or a rule.
+    """The zone for a value of `TZ`, which is a name, the path of a file, or a rule.
 
     Raises:
-        RequestError: it is none of these.
+        RequestError: the value is none of these.
     """
     name = text.removeprefix(":")
     try:
@@ -255,7 +256,7 @@ def _posix_zone(text: str) -> Zone:
 
 
 def _read_here(path: str) -> str | bytes | None:
-    """What is at a path of this computer, as for `zone_of_root`."""
+    """Read a path of this computer, as `zone_of_root` requires."""
     place = Path("/", path)
     with suppress(OSError):
         if place.is_symlink():
@@ -266,17 +267,18 @@ def _read_here(path: str) -> str | bytes | None:
 
 
 def zone_of_root(read: Callable[[str], str | bytes | None], whose: str = "") -> Zone | None:
-    """The zone that the system below a root directory uses; None if it does not say.
+    """The zone that the system in a root directory uses; None if it records none.
 
-    The file that /etc/localtime is or names comes first, then its name, then /etc/timezone.
+    The file at /etc/localtime (or at the target of that link) comes first, then the name in the
+    link, then the name in /etc/timezone.
 
     Args:
-        read: gives what is at a path below the root: the target of a symlink as text, at most
-            `MOST_BYTES` and one more of a file, None for anything else.
-        whose: system that is, for people.
+        read: reads a path below the root: returns the target of a symlink as text, up to
+            `MOST_BYTES` + 1 bytes of a file, and None for anything else.
+        whose: name of the system, for messages.
 
     Raises:
-        RequestError: what it says cannot be used.
+        RequestError: the recorded zone cannot be used.
     """
     path, name, why = _LOCALTIME, "", ""
     found: str | bytes | None = None
@@ -304,10 +306,10 @@ def zone_of_root(read: Callable[[str], str | bytes | None], whose: str = "") -> 
 
 
 def _grounded(name: str, data: bytes | None) -> Zone | None:
-    """The zone of a file, and without one of a name; None without either.
+    """The zone of a file or, without a file, of a name; None without either.
 
     Raises:
-        CorruptError, UnsupportedError, ValueError: the file is of no use, and there is no name.
+        CorruptError, UnsupportedError, ValueError: the file cannot be used, and there is no name.
         RequestError: the name is not known.
     """
     if data is None:

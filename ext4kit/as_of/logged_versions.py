@@ -56,7 +56,7 @@ class LoggedStructures:
         return LoggedVersions(versions, reader_for_block(self._now, number), block=number)
 
     def of_inode(self, target: bytes) -> LoggedVersions:
-        """The versions of the inode of a path or of `<12>`.
+        """The versions of an inode, given by its path or as `<12>`.
 
         Raises:
             RequestError: the path does not exist.

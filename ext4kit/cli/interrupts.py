@@ -1,9 +1,10 @@
 """Handles Ctrl-C while a command runs, so that no KeyboardInterrupt is lost.
 
-Before and after a command nothing needs a clean-up, and the program ends at once
-(`ext4kit/__main__.py`). A command closes its manifest and removes its progress bars. It therefore
-gets Python's exception at any point. A finalizer, or code that catches every exception, can swallow
-it, and the work would continue. The exception is then raised again, and remembered until the end.
+Before and after a command, nothing needs a clean-up, and the program ends at once
+(`ext4kit/__main__.py`). A running command must close its manifest and remove its progress bars.
+Therefore an interrupt raises Python's exception in it. A finalizer, or code that catches every
+exception, can swallow the exception, and the work would continue. Therefore the exception is raised
+again until the command ends, and the interrupt is remembered.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from types import FrameType
 
 _LINE = b"ext4kit: interrupted\n"
-_PATIENCE = 1.0  # seconds for the clean-up, in which further interrupts are ignored
+_PATIENCE = 1.0  # seconds for the clean-up; further interrupts are ignored meanwhile
 _SOON = 0.01  # seconds until a lost interrupt is raised again
 
 
@@ -25,8 +26,8 @@ class Interrupts:
     """The handler of SIGINT.
 
     Attributes:
-        is_working: whether a command runs, which cleans up when an exception is raised in it.
-        came: whether an interrupt came while a command ran, even if its exception was lost.
+        is_working: whether a command is running, which cleans up after an exception.
+        came: whether there was an interrupt while a command ran, even if its exception was lost.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class Interrupts:
         self._leave: Callable[[int, FrameType | None], object] = signal.default_int_handler
 
     def take(self) -> None:
-        """Handle SIGINT from now on; the previous handler is used while no command runs."""
+        """Handle SIGINT from now on; while no command runs, the previous handler is called."""
         before = signal.getsignal(signal.SIGINT)
         if callable(before):
             self._leave = before

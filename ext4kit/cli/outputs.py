@@ -13,15 +13,15 @@ _BLOCK_DEVICES = Path("/sys/dev/block")
 
 
 def check_places(folder: Path | None, files: Iterable[Path]) -> None:
-    """Reject outputs that cannot be new: nothing of the evidence is needed to tell.
+    """Reject outputs that exist or cannot be created, before the evidence is opened.
 
     Args:
-        folder: the output folder of a command, created by it with its parents.
-        files: output files, created by it in folders that exist.
+        folder: the output folder, which the command creates with its parents.
+        files: output files, which the command creates in existing folders.
 
     Raises:
         RequestError: a folder is not empty or not a folder, or a file exists.
-        OutputError: it cannot be written there.
+        OutputError: an output cannot be written at its place.
     """
     for path in (*([folder] if folder else ()), *files):
         try:
@@ -53,8 +53,8 @@ def check_apart(outputs: Iterable[Path], evidence: tuple[Path, ...]) -> None:
         evidence: all files that are read as evidence.
 
     Raises:
-        RequestError: one is on the evidence.
-        OutputError: it cannot be examined.
+        RequestError: an output is on the evidence.
+        OutputError: an output's place cannot be examined.
     """
     for path in outputs:
         try:
@@ -65,12 +65,12 @@ def check_apart(outputs: Iterable[Path], evidence: tuple[Path, ...]) -> None:
 
 
 def _existing(path: Path) -> Path:
-    """A folder, or the nearest of its parents that exists."""
+    """A folder if it exists, else its nearest existing parent."""
     return next(each for each in (path, *path.absolute().parents) if each.exists())
 
 
 def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
-    """Whether the folder's file system is on the evidence: a device, or a loop over an image.
+    """Whether the folder's file system is on the evidence, directly or through a loop device.
 
     Linux shows the devices below a file system in sysfs.
     """
@@ -90,7 +90,7 @@ def _lies_on(out: Path, files: tuple[Path, ...]) -> bool:
 
 
 def _stack(start: Path) -> Iterator[Path]:
-    """A block device's node in sysfs, the disk of a partition, and the devices below both."""
+    """The sysfs nodes of a block device, of its disk if it is a partition, and of devices below."""
     waiting, seen = [start.resolve()] if start.exists() else [], set()
     while waiting:
         node = waiting.pop()

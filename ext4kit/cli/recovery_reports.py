@@ -1,4 +1,4 @@
-"""README.txt and report.html: an output folder of `recover` that explains itself."""
+"""README.txt and report.html, which explain the output folder of `recover`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ext4kit.report.safe import printable_text
 
 
 def write_reports(session: Session, case: Case, out: Path, partial: PartialFiles) -> None:
-    """Write both, from the manifest of the folder.
+    """Write both files, from the manifest of the folder.
 
     Raises:
-        OutputError: one could not be written.
+        OutputError: a file could not be written.
     """
     summary = RecoverySummary(
         image=printable_text(session.image.evidence.path.name),
@@ -48,7 +48,7 @@ def write_reports(session: Session, case: Case, out: Path, partial: PartialFiles
 
 
 def _address(session: Session) -> str:
-    """What stands for the image in a command: its path, or the locator of one of several."""
+    """The argument for the image in a command: its path, or a locator if it has several volumes."""
     locator, options = session.locator, session.options
     is_plain = locator.state == NOW and not (
         options.volume or options.offset is not None or locator.superblock or locator.journal

@@ -1,4 +1,4 @@
-"""Lists, points in time and sizes as people write them on a command line."""
+"""Lists, times and sizes in the form in which they are typed on a command line."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TIME_HELP = (
 def named(
     context: click.Context, option: click.Parameter, value: str, known: Iterable[str]
 ) -> set[str]:
-    """The known names in a list with commas.
+    """The names in a comma-separated list, which must be known.
 
     Raises:
-        click.BadParameter: another name.
+        click.BadParameter: a name is not known.
     """
     names = {one.strip() for one in value.split(",")}
     if unknown := names - set(known):
@@ -42,9 +42,9 @@ class OpenTime:
     """A time whose meaning depends on the image.
 
     Attributes:
-        text: as typed.
-        is_ago: whether it counts from the last moment of the image, as `2h` and `today` do; else
-            it only has no offset.
+        text: the time as typed.
+        is_ago: whether the time counts from the last moment of the image, as `2h` and `today` do;
+            else it is a time without a zone offset.
     """
 
     text: str
@@ -55,8 +55,8 @@ class OpenTime:
         return parse_moment(self.text, now, current_zone())
 
 
-TypedTime = int | OpenTime  # ns since 1970, or what becomes so
-_EARLIER = Zone("", offsets=np.array([3600]))  # a zone that is not UTC
+TypedTime = int | OpenTime  # ns since 1970, or a time to convert
+_EARLIER = Zone("", offsets=np.array([3600]))  # any zone other than UTC
 
 
 def moment(context: click.Context, option: click.Parameter, value: str | None) -> TypedTime | None:

@@ -152,7 +152,7 @@ class FormatFinder:
         return fine & _are_zero(rows, used, one)
 
     def _are_commit_blocks(self, rows: Bytes2D, some: Rows, one: LogFormat) -> Bools:
-        """True where a block fits: with a checksum always, else without one or with that of v1."""
+        """True where a block fits; without block checksums, it may have one of v1 or none."""
         if one.has_checksums:
             return np.ones(len(some), bool)
         raw = COMMIT.columns(rows[some])

@@ -229,7 +229,7 @@ class Log:
         return rows[np.lexsort((tags.ordinal, distance, tags.order, tags.block))]
 
     def read_copies(self, tag_indices: Rows) -> Bytes2D:
-        """The copies of some tags, uint8 (n, block size); escaped ones have their magic again."""
+        """The copies of some tags, uint8 (n, block size); the magic of escaped ones is restored."""
         rows = self.reader.read(self.tags.position[tag_indices])
         escaped = self.tags.escaped[tag_indices]
         rows[escaped, :4] = np.frombuffer(MAGIC_BYTES, np.uint8)

@@ -117,7 +117,7 @@ class RecoveryReader:
             self.ended = f"log block {position:,} is of an unknown type"
 
     def _take_commit(self, row: int) -> None:
-        """Process a commit block; one older than the previous commit is from an earlier lap."""
+        """Process a commit block, which is from an earlier lap if it is older than the previous."""
         seconds = int(self.headers.commit_seconds[row])
         stale = seconds < self.last_commit
         if self.suspect and not stale:

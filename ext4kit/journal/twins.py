@@ -28,8 +28,9 @@ NO_COMMIT = -1
 def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> Bools:
     """True for metadata blocks of a transaction that has the same id as a newer transaction.
 
-    The newer transaction is the one that has checksums exactly if the log has them now. If both do,
-    it is the one that a recovery reads first, or else the one that was committed later.
+    The newer transaction is the one that has checksums exactly if the log has them now. If both or
+    neither have, it is the one that a recovery reads first, or else the one that was committed
+    later.
 
     Args:
         headers: sound metadata blocks, by position.

@@ -41,7 +41,7 @@ LOCAL_TIME_TYPE = Layout(
 MAGIC = b"TZif"
 MOST_BYTES = 1 << 20  # the largest files of the tz database have 4 KiB
 _DAY, _HOUR = 86_400, 3600
-_MOST_OFFSET = 26 * _HOUR  # of UT, either way (RFC 9636, 3.2)
+_MOST_OFFSET = 26 * _HOUR  # from UT, in either direction (RFC 9636, 3.2)
 _OFFSET = r"[+-]?\d{1,3}(?::\d\d){0,2}"
 _NAME = r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)"
 _RULE = re.compile(
@@ -62,11 +62,11 @@ class YearlyChange:
 
     Attributes:
         month: 1 to 12; 0 if `day` is given.
-        week: 1 to 5, of the month; 5 is the last one.
+        week: week of the month, 1 to 5; 5 is the last one.
         weekday: 0 is Sunday.
-        day: of the year, from 0 on.
-        counts_leap_day: whether the day of the year does; else day 59 is March 1 in each year.
-        seconds: after midnight; may be negative.
+        day: day of the year, from 0.
+        counts_leap_day: whether `day` counts February 29; else day 59 is March 1 in every year.
+        seconds: seconds after midnight; may be negative.
     """
 
     month: int
@@ -91,12 +91,12 @@ class YearlyChange:
 
 @dataclass(frozen=True, slots=True)
 class YearlyRule:
-    """What a `TZ` string says.
+    """The rule of a `TZ` string.
 
     Attributes:
-        offset: of standard time, seconds to add to UT.
-        summer_offset: of daylight saving time.
-        changes: to daylight saving time and back; None without it.
+        offset: offset of standard time, seconds to add to UT.
+        summer_offset: offset of daylight saving time.
+        changes: the changes to daylight saving time and back; None without it.
     """
 
     offset: int
@@ -109,9 +109,9 @@ class TimeZoneFile:
     """The local times of a zone.
 
     Attributes:
-        starts: of each local time, seconds since 1970, ascending.
+        starts: start of each local time, seconds since 1970, ascending.
         offsets: seconds to add to UT before the first start, and from each start on.
-        rule: from the last start on, as a `TZ` string; "" where nothing changes any more.
+        rule: rule from the last start on, as a `TZ` string; "" if there are no more changes.
     """
 
     starts: Int64s
@@ -123,8 +123,8 @@ def parse_tzif(data: bytes) -> TimeZoneFile:
     """The local times in a file.
 
     Raises:
-        CorruptError: it is no such file, is cut short or contradicts itself.
-        UnsupportedError: it counts leap seconds, which times of Linux do not have.
+        CorruptError: the data is not a time zone file, is truncated, or contradicts itself.
+        UnsupportedError: the file counts leap seconds, which Linux times do not.
     """
     if len(data) > MOST_BYTES:
         raise CorruptError(HEADER.name, 0, f"{len(data):,} bytes are too many")
@@ -156,7 +156,7 @@ def _header(data: bytes, offset: int) -> Row:
 
 
 def _block_size(header: Row, size: int) -> int:
-    """Bytes of the block behind a header, whose times have `size` bytes."""
+    """Bytes of the data block after a header, with times of `size` bytes each."""
     indicators: int = header.isutcnt + header.isstdcnt
     records: int = header.typecnt * LOCAL_TIME_TYPE.size + header.leapcnt * (size + 4)
     return int(header.timecnt * (size + 1) + records + header.charcnt + indicators)
@@ -179,7 +179,7 @@ def parse_rule(text: str) -> YearlyRule:
     """The rule of a `TZ` string, such as `CET-1CEST,M3.5.0,M10.5.0/3`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a rule.
     """
     found = _RULE.fullmatch(text)
     if found is None:
@@ -194,7 +194,7 @@ def parse_rule(text: str) -> YearlyRule:
 
 
 def _yearly(text: str) -> YearlyChange:
-    """The change that a part of a rule gives."""
+    """The yearly change that a part of a rule describes."""
     found = _CHANGE.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no day of a year")
@@ -211,7 +211,7 @@ def _yearly(text: str) -> YearlyChange:
 
 
 def _seconds(text: str) -> int:
-    """`-3`, `+5:30` or `1:02:03` in seconds; at most 167 hours, as a change may have."""
+    """`-3`, `+5:30` or `1:02:03` in seconds; at most 167 hours, the limit for changes."""
     hours, minutes, seconds = ([*map(int, re.findall(r"\d+", text)), 0, 0])[:3]
     if hours > 167 or minutes > 59 or seconds > 59:
         raise ValueError(f"{text!r} is no time of a rule")
@@ -220,6 +220,6 @@ def _seconds(text: str) -> int:
 
 
 def _day_of_month(years: Int64s, month: int) -> Int64s:
-    """The first day of a month in each year, in days since 1970; month 13 is that of next year."""
+    """The first day of a month in each year, in days since 1970; month 13 is next January."""
     months = (years - 1970) * 12 + month - 1
     return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)

@@ -253,7 +253,7 @@ class DirectoryEditor:
             index.add(steps, value, number)
 
     def _split_leaf(self, index: HtreeEditor, leaf: int) -> tuple[int, int]:
-        """Move the upper half of a leaf's names; (new file block, its hash in the index)."""
+        """Move the upper half of a leaf's names to a new block; (file block, its index hash)."""
         slots = self._leaf(leaf).entries()
         hashed = sorted((self._hash(index, slot.name), at) for at, slot in enumerate(slots))
         sizes = np.cumsum([slots[at].used for _, at in hashed])

@@ -196,7 +196,7 @@ class FastCommitReplayer:
             self._subjects.add_range(value.inode, *place, value.unwritten)
 
     def _directory(self, number: int) -> DirectoryEditor:
-        """The editor of a directory; it keeps blocks and names, which nothing else may change."""
+        """The editor of a directory; it caches blocks and names, so all changes must use it."""
         subject = self._subjects.get(number)
         if number not in self._folders or not (subject.in_use and subject.is_directory):
             self._folders[number] = DirectoryEditor(self._subjects, subject)
