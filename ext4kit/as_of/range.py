@@ -4,8 +4,9 @@ The log is a ring, but the kernel does not always continue where it stopped. Bef
 mount starts again at the first block of the ring. The rest of older mounts then has gaps, and the
 newest copy of a block there is not always its last one. Therefore only the transactions from the
 newest one back to the first gap are used, and none if the newest one in the log is not the last one
-that was written. Source: kernel fs/jbd2/journal.c, `journal_reset`, `jbd2_mark_journal_empty`,
-`jbd2_journal_destroy` (an unmount skips one id).
+that was written.
+Source: kernel fs/jbd2/journal.c, `journal_reset`, `jbd2_mark_journal_empty`, `jbd2_journal_destroy`
+(an unmount skips one id).
 """
 
 from __future__ import annotations

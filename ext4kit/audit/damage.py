@@ -39,7 +39,7 @@ class FindingBuilder:
 
     Args:
         log: the log that the findings are about.
-        findings: collects them.
+        findings: collects the findings.
     """
 
     def __init__(self, log: Log, findings: AuditFindings) -> None:

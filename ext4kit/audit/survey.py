@@ -153,7 +153,7 @@ def _explained(
     Args:
         log: the log.
         doubtful: int64, log blocks with the magic.
-        unmarked: int64, log blocks without it.
+        unmarked: int64, log blocks without the magic.
         span: lowest and highest plausible tid.
     """
     positions = np.concatenate([doubtful, unmarked])

@@ -176,7 +176,7 @@ class Answers:
 
 
 def _kinds_of(selection: Selection) -> list[Category]:
-    """The categories that the extensions of the wanted names stand for."""
+    """The file categories that the extensions of the wanted names indicate."""
     names = (path.rpartition(b"/")[2] for path in selection.paths)
     found = (category_of_name(name) for name in names if b"." in name)
     return sorted({kind for kind in found if kind is not None})

@@ -3,8 +3,8 @@
 Before and after a command, nothing needs a clean-up, and the program ends at once
 (`ext4kit/__main__.py`). A running command must close its manifest and remove its progress bars.
 Therefore an interrupt raises Python's exception in it. A finalizer, or code that catches every
-exception, can swallow the exception, and the work would continue. Therefore the exception is raised
-again until the command ends, and the interrupt is remembered.
+exception, can swallow the exception, and the work would continue. Therefore a lost exception is
+raised again, and the interrupt is remembered until the end.
 """
 
 from __future__ import annotations

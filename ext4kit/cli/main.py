@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 class _Program(LazyGroup):
-    """All commands, and the common work around each of them."""
+    """The group of all commands, with the work that is common to all of them."""
 
     package = "ext4kit.cli"
     summaries = COMMANDS

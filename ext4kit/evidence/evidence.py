@@ -14,7 +14,7 @@ from ext4kit.problems import Problems
 
 @dataclass(slots=True)
 class Evidence:
-    """Opened evidence; a context manager that closes it.
+    """Opened evidence, which is a context manager that closes the evidence at the end.
 
     Attributes:
         source: all bytes of the disk, with split images joined and containers opened.

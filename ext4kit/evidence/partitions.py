@@ -107,7 +107,7 @@ def disk_text(source: Source) -> str:
 def _within(
     source: Source, parent: Partition, depth: int, problems: Problems
 ) -> Iterator[Partition]:
-    """The partitions of the table in a partition, each replaced by those within it."""
+    """The partitions of a table within a partition; a nested table replaces the outer partition."""
     window = Window(source, parent.offset, parent.size)
     if depth == 0 or not looks_partitioned(window):
         return

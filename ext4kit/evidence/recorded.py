@@ -204,7 +204,7 @@ def unproved_files(evidence: Evidence, comparisons: Sequence[Comparison]) -> lis
     return [each for each in evidence.files if each not in matching]
 
 
-# --------------------------------------------------------------------------- files beside it
+# -------------------------------------------------------------------- files beside the image
 
 
 def find_recorded(evidence: Evidence) -> RecordedHashes:

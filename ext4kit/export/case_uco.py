@@ -105,7 +105,7 @@ class CaseUco(TextFormat):
         return f"urn:uuid:{'-'.join(parts)}-{digits[20:24]}"
 
     def _provenance(self) -> Iterator[Node]:
-        """The tool, the evidence, the file system, and the action that read it."""
+        """The objects of the tool, the evidence, the file system, and the examination."""
         subject, volume = self.subject, self.subject.volume
         tool, image = self._identity("tool"), self._identity("image")
         yield {

@@ -130,7 +130,7 @@ class Bitmaps:
         return bits
 
     def _own(self, group: int, count: int) -> UInt8s:
-        """Bits of the bitmaps and inode tables located in a group, of whichever group they are."""
+        """Bits of the bitmaps and inode tables in a group, including those of other groups."""
         superblock = self._superblock
         start, ratio = first_block(superblock, group), superblock.cluster_ratio
         bits = np.zeros(count, np.uint8)

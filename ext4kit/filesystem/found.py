@@ -50,7 +50,7 @@ class Relation(StrEnum):
 
     IN_FILE = "in use"  # used by the other one: this one is an image in a file
     IN_FREE_SPACE = "free"  # a deleted image, or an older file system
-    EARLIER = "earlier"  # the other one was created over it
+    EARLIER = "earlier"  # overwritten by the other one, which was created later
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class FoundFileSystem:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the source contains all of it."""
+        """Whether the source contains the whole file system."""
         return self.readable == self.size
 
     @property

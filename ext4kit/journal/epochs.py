@@ -341,7 +341,7 @@ def _joined(superblock: Superblock, present: Epoch, evidence: list[tuple[int, Ep
 
 
 def _tell(fs: FileSystem, found: Epochs, orders: Int64s) -> None:
-    """Report the changes, and the number of copies that cannot be read because of them."""
+    """Report the changes of epoch, and how many copies are unreadable because of them."""
     now = found.epochs[0]
     for one in [found.epochs[row] for row in np.unique(found.at(orders)).tolist() if row > 0]:
         changes = []

@@ -151,8 +151,9 @@ def _on_device(fs: FileSystem, device: Source) -> JournalLocation | None:
 def _journal_blocks(fs: FileSystem) -> Int64s | None:
     """The file system block of each log block, int64, or None if no log is found.
 
-    The journal inode is used if its map is complete; else the superblock's copy of it
-    (`s_jnl_blocks`); else the rest of the inode's map. The last two cases are problems.
+    The map of the journal inode is used if it is complete, else the superblock's copy of that map
+    (`s_jnl_blocks`), else the readable part of the inode's map. The last two cases are reported as
+    problems.
     """
     inode = _from_inode(fs)
     if _is_complete(fs, inode):

@@ -21,7 +21,7 @@ from ext4kit.parsers.journal import (
 )
 
 UNMOUNT_STEP = 3  # step between the tids before and after an unmount
-CHECKSUM_KINDS = {2: "md5", 3: "sha1", 4: "crc32c"}  # h_chksum_type beside crc32
+CHECKSUM_KINDS = {2: "md5", 3: "sha1", 4: "crc32c"}  # h_chksum_type values other than crc32
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,8 +259,8 @@ def _own_checksums(rows: Bytes2D, kind: Int64s, seed: int) -> tuple[Bools, Bools
         index = np.flatnonzero(np.isin(kind, kinds))
         blocks = rows[index]
         good[index] = blocks_checksums(seed, blocks, offset) == stored_checksums(blocks, offset)
-    # A disk may have written only the first sector of a commit block; that commit is valid. Source:
-    # kernel fs/jbd2/recovery.c, `jbd2_commit_block_csum_verify_partial`.
+    # A disk may have written only the first sector of a commit block; that commit is valid.
+    # Source: kernel fs/jbd2/recovery.c, `jbd2_commit_block_csum_verify_partial`.
     torn = np.flatnonzero((kind == BlockType.COMMIT) & ~good)
     heads = rows[torn]
     heads[:, COMMIT_BYTES:] = 0

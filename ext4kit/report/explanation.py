@@ -113,7 +113,7 @@ class Explanation:
         return f"{location}: the journal copy of {what} {at['block']:,} from {written}"
 
     def _checksum_fits(self, at: InodePlace) -> bool:
-        """Whether the inode at that place has a valid checksum now."""
+        """Whether the inode at that location now has a valid checksum."""
         superblock = self.fs.superblock
         try:
             start = at["offset"] - self.evidence["file_system_at"]

@@ -143,7 +143,7 @@ class Ewf(ChunkedSource):
         unpacker = zlib.decompressobj()
         try:
             made = unpacker.decompress(data, self._piece)
-            unpacker.decompress(unpacker.unconsumed_tail, 1)  # the checksum after it
+            unpacker.decompress(unpacker.unconsumed_tail, 1)  # also checks zlib's checksum
         except zlib.error as error:
             raise _damaged(file, start, "its decompression fails") from error
         if not unpacker.eof:

@@ -1,10 +1,10 @@
 """Compressed raw images, which are decompressed once into a sparse file without a name.
 
-Neither gzip nor a plain xz file can be read from the middle without decompressing all before it.
-Both must be read to the end to verify them and to get their size. Therefore opening decompresses
-the whole file. Runs of zeros become holes, and the result is then read as a raw image. The
-temporary file ceases to exist when the process ends. Because a few kilobytes can decompress to more
-than any disk holds, the space is limited.
+Neither a gzip nor a plain xz file can be read from the middle without decompressing everything
+before. Both must be read to the end to verify them and to get their size. Therefore opening
+decompresses the whole file. Runs of zeros become holes, and the result is then read as a raw image.
+The temporary file ceases to exist when the process ends. Because a few kilobytes can decompress to
+more than any disk holds, the space is limited.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Allocation of blocks and inodes, written to bitmaps, group descriptors and superblock.
 
 Everything is written at the end: clusters that changed inodes had before the fast commits become
-free, and those that they have afterwards become allocated, whatever happened in between. Source:
-kernel fs/ext4/fast_commit.c, `ext4_fc_set_bitmaps_and_counters`; fs/ext4/mballoc.c,
+free, and those that they have afterwards become allocated, whatever happened in between.
+Source: kernel fs/ext4/fast_commit.c, `ext4_fc_set_bitmaps_and_counters`; fs/ext4/mballoc.c,
 `ext4_mb_mark_context`; fs/ext4/ialloc.c, `ext4_mark_inode_used`.
 """
 

@@ -2,8 +2,8 @@
 
 Tags are replayed in order up to the last good tail, as in the kernel. The kernel's replay leaves
 some values wrong (links of parent directories, block counts); here, the correct values are written.
-Fast commits do not record the times of directories, so these times do not change. Source: kernel
-fs/ext4/fast_commit.c, `ext4_fc_replay`; fs/ext4/namei.c, `__ext4_unlink`.
+Fast commits do not record the times of directories, so these times do not change.
+Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay`; fs/ext4/namei.c, `__ext4_unlink`.
 """
 
 from __future__ import annotations
