@@ -148,7 +148,7 @@ class Image:
         """The volume that a locator names.
 
         Raises:
-            RequestError: there is none, or a choice is needed.
+            RequestError: there is no such volume, or a choice is needed.
             UnsupportedError: there is no ext volume.
         """
         if not locator.volume or locator.volume.isdecimal():

@@ -60,7 +60,7 @@ def bytes_held(files: Sequence[Path], size: int) -> int:
 
 
 def usual_limit(held: int, hashes: bool) -> float:
-    """Seconds for all answers of The Sleuth Kit: several times the time for undamaged evidence.
+    """Seconds for all answers of The Sleuth Kit: several times what undamaged evidence needs.
 
     Args:
         held: bytes that the evidence occupies on its disk; holes take no time.

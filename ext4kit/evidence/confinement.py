@@ -104,11 +104,11 @@ def _landlock_version(system: ctypes.CDLL) -> int:
 
 def _restrict_files(system: ctypes.CDLL, version: int, folders: Sequence[Path]) -> None:
     rights = (1 << _FILE_RIGHTS.get(version, 16)) - 1
-    asked = struct.pack(
+    attributes = struct.pack(
         "=QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= _SCOPED else 0
     )  # fmt: skip
     size = 24 if version >= _SCOPED else 16 if version >= 4 else 8
-    ruleset = int(system.syscall(_CREATE_RULESET, asked, size, 0))
+    ruleset = int(system.syscall(_CREATE_RULESET, attributes, size, 0))
     if ruleset < 0:
         return
     for folder in folders:

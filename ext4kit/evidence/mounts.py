@@ -16,7 +16,7 @@ _OCTAL = re.compile(rb"\\([0-7]{3})")  # blanks are written in this form
 
 
 def writable_mounts(path: Path) -> list[bytes]:
-    """Where a device, or an image below a loop device, is mounted read-write.
+    """The places at which a device, or an image through a loop device, is mounted read-write.
 
     Partitions of the device and devices over it (device mapper, md) count as well.
 

@@ -43,7 +43,7 @@ def _refusal(path: Path, error: OSError) -> AccessError:
 
 
 def _remedy(path: Path) -> str:
-    """What a user without the right to read a file or a device can do."""
+    """The remedy, as text, for a user who may not read a file or a device."""
     with suppress(OSError):
         facts = path.stat()
         if stat.S_ISBLK(facts.st_mode):
@@ -136,7 +136,7 @@ class RawFile:
             return os.read(self._fd, length)
 
     def _by_page(self, offset: int, length: int) -> memoryview:
-        """A range page by page after a failed read; pages that fail again are lost.
+        """Read a range page by page after a failed read; pages that fail again are lost.
 
         Raises:
             AccessError: a page is lost.
@@ -165,7 +165,7 @@ class RawFile:
         return memoryview(data)[offset - first : end - first].toreadonly()
 
     def _page(self, start: int, length: int) -> bytes:
-        """A page, or a part of it at the end of the file.
+        """Read a page, which may be shorter at the end of the file.
 
         Raises:
             OSError: the page cannot be read.

@@ -238,7 +238,7 @@ def _inside(
 
 
 def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
-    """The logical volumes of physical volumes, each below the first physical one of its group."""
+    """The logical volumes of all groups, each listed below a physical volume of its group."""
     from ext4kit.evidence.containers.lvm import find_logical
 
     found = []

@@ -158,7 +158,7 @@ class FileSystem(Inodes):
         return read_directories(self, self.inode_table(np.array([number])))
 
     def lookup(self, target: str | bytes) -> int:
-        """The inode number of a path, or of `<12>`.
+        """The inode number for a path or for `<12>`.
 
         Raises:
             RequestError: the path does not exist.

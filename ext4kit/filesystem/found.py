@@ -225,7 +225,7 @@ def _superblock_at(source: Source, place: int) -> Superblock | None:
 def _of_revision_0(
     source: Source, copies: SuperblockCopies, budget: list[int]
 ) -> FoundFileSystem | None:
-    """The file system of a backup without a group number: the start that leads to a root."""
+    """The file system of a backup without a group number, with the start that leads to a root."""
     place = int(copies.place[0])
     superblock = _superblock_at(source, place)
     if superblock is None:

@@ -1,4 +1,4 @@
-"""Orphans: inodes that were unlinked while open, or in truncation, when the system stopped.
+"""Orphans: inodes that were unlinked but open, or being truncated, when the system stopped.
 
 Source: kernel Documentation/filesystems/ext4/orphan.rst.
 """

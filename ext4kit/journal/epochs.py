@@ -457,11 +457,11 @@ class _Copies:
         mounts = transactions.session_of(np.array([tid for tid, _ in found], np.int64))
         for mount, one in zip(mounts.tolist(), found, strict=True):
             by_mount.setdefault(mount, []).append(one)
-        for mount, told in by_mount.items():
-            yield from told
-            if len({epoch for _, epoch in told}) == 1:
-                yield int(firsts[mount]), told[0][1]
-                yield int(lasts[mount]), told[0][1]
+        for mount, shown in by_mount.items():
+            yield from shown
+            if len({epoch for _, epoch in shown}) == 1:
+                yield int(firsts[mount]), shown[0][1]
+                yield int(lasts[mount]), shown[0][1]
 
     def _of_superblocks(self, rows: Rows) -> Iterator[tuple[int, Epoch]]:
         now = self.fs.superblock

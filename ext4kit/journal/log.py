@@ -191,7 +191,7 @@ class Log:
         """Why a recovery would not load this log, or "".
 
         Source: kernel fs/jbd2/journal.c, `journal_check_superblock`; fs/ext4/super.c,
-        `ext4_open_dev_journal` for the users.
+        `ext4_open_dev_journal` for the number of users.
         """
         superblock, features = self.superblock, self.features
         unknown = features.unknown_incompat

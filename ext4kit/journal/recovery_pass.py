@@ -136,7 +136,8 @@ class RecoveryReader:
     def _take_bad_commit(self, reason: str, stale: bool, seconds: int) -> None:
         """End the log before this transaction; with async commit it may only be incomplete.
 
-        Such a commit block may reach the disk before its transaction. The next commit decides.
+        With async commit, a commit block may reach the disk before the rest of its transaction. The
+        next commit block shows which case it is.
         """
         if stale:
             self.ended = reason

@@ -91,7 +91,7 @@ class Tables:
 
 
 def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring, blocks_count: int) -> Tables:
-    """Read the whole ring, every lap that is still in it.
+    """Read the whole ring, with every lap that is still in it.
 
     Args:
         reader: reads the log.

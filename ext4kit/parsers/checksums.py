@@ -55,12 +55,12 @@ def crc32c_fits(
     holes: tuple[slice, ...] = (),
     heads: Bytes2D | None = None,
 ) -> Bools:
-    """True where a record ends with its expected register; all records have one length.
+    """True where the final register of a record is the expected one; all have the same length.
 
-    All records are concatenated. Four bytes before each record change the register from 0 to its
-    seed, and its expected register after it changes it back to 0. Therefore one pass of the
-    hardware verifies all records. If it fails, the records are checked in smaller and smaller
-    groups.
+    All records are concatenated. Four bytes before each record change the register from 0 to the
+    record's seed. The expected register, appended to the record, changes the register back to 0.
+    Therefore a single pass of the hardware verifies all records. If the pass fails, the records are
+    checked in smaller and smaller groups.
 
     Args:
         seeds: one per record, or one integer for all.

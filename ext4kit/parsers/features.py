@@ -144,7 +144,7 @@ class Features:
 
     @property
     def gaps(self) -> dict[str, str]:
-        """The set features whose data is partly missing from every result."""
+        """The set features for which results lack a part of the data."""
         missing = {NOT_KNOWN, *NOT_READ.values()}
         return {name: how for name, how in self.readings.items() if how in missing}
 

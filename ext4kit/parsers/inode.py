@@ -159,7 +159,7 @@ class Inode:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the content (of a directory, the names in it) is encrypted."""
+        """Whether the content is encrypted; for a directory, whether the names in it are."""
         return bool(self.flags & _ENCRYPT)
 
     @property

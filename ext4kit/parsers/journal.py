@@ -428,7 +428,7 @@ def _regular_tags(rows: Bytes2D, log_format: LogFormat) -> tuple[Bools, TagColum
 
 
 def _stepped_tags(rows: Bytes2D, log_format: LogFormat) -> TagColumns:
-    """Tags of blocks with UUIDs anywhere, by ordinal."""
+    """Tags of blocks in which a UUID may follow any tag, in the order of ordinals."""
     layout, size = log_format.tag, log_format.tag_bytes
     limit = rows.shape[1] - log_format.tail_bytes - size
     active = np.arange(len(rows))

@@ -65,7 +65,7 @@ def sorted_files(files: Sequence[DeletedFile], by: str) -> Sequence[DeletedFile]
 
 
 def deletion_text(file: DeletedFile) -> str:
-    """The deletion time in UTC; `<=` before the first commit that shows the file deleted."""
+    """The deletion time in the command's zone; `<=` marks a commit time, an upper bound."""
     if file.deletion_time is None:
         return "-"
     return ("<= " if file.dtime is None else "") + time_text(file.deletion_time)

@@ -39,7 +39,7 @@ _KNOWN[[DIRECTORY >> 12, REGULAR >> 12, SYMLINK >> 12]] = True
 _KNOWN |= _SPECIAL
 BYTES_AT_ONCE = 4 << 20  # of inode tables read at once; the cache holds them during the check
 FACT_BYTES = 26  # per inode in `InodesInUse` and in `InodeBatch`
-BYTES_TOGETHER = 16 << 20  # of facts and of special inodes that are checked together
+BYTES_TOGETHER = 16 << 20  # of facts and special inodes that are checked together
 
 
 @dataclass(frozen=True, slots=True)
