@@ -148,7 +148,7 @@ def cut_out(
     every = np.arange(len(start))
     begins = np.concatenate([start, part_start + part_length])
     ends = np.concatenate([part_start, start + length])
-    # Starts and ends of remainders occur in equal numbers, and in the same order.
+    # The remainders have as many starts as ends, and both are in the same order.
     order = np.lexsort((begins, np.concatenate([every, row])))
     owner, first = np.concatenate([every, row])[order], begins[order]
     last = ends[np.lexsort((ends, np.concatenate([row, every])))]

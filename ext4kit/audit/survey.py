@@ -35,7 +35,7 @@ NEAR_BITS = 4  # most changed bits of a magic that is still recognised without c
 SPARE_IDS = 2  # number of ids beyond the known ones that a damaged block may have had
 UNKNOWN_TAGS = -1
 NOT_STORED = -1  # the block has no known checksum field
-SHARED_BY = 3  # from so many blocks with one foreign seed on, the seed is another log's
+SHARED_BY = 3  # blocks that must share a foreign seed to show another log
 TAILED = (BlockType.DESCRIPTOR, BlockType.REVOKE)
 
 

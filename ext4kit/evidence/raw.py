@@ -472,7 +472,7 @@ def _follow(suffix: str, present: set[str]) -> Iterator[str]:
 
 
 def _is_later(suffix: str, last: str) -> bool:
-    """Whether `suffix` may be a segment after `last`; files with letters may also be unrelated."""
+    """Whether `suffix` counts as a segment after `last`; with letters, only if near `last`."""
     if _spelled(_number(suffix), last) != suffix:
         return False
     distance = _number(suffix) - _number(last)

@@ -207,7 +207,8 @@ COLUMNS = (
 
 # --------------------------------------------------------------------------- tables for people
 
-# Characters that begin a formula in spreadsheets, and the added quote, to keep it unambiguous.
+# Characters that begin a formula in spreadsheets, and the quote itself, so that a reader can tell
+# which quotes were added.
 _GUARDED = frozenset("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 
 

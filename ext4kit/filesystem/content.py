@@ -152,7 +152,7 @@ class Content:
     def stored_chunks(
         self, start: int, length: int, place: int, most: int = CHUNK_BYTES
     ) -> Iterator[Chunk]:
-        """Chunks of a range of the file at byte `place` of the file system.
+        """Chunks of a range of the file that is stored at byte `place` of the file system.
 
         After a failed read, the blocks are read one at a time, so that only unreadable blocks are
         lost.

@@ -330,7 +330,7 @@ def _around_unreadable(log: ReadLog) -> list[Int64s]:
     is_copy = (distance > 0) & (distance <= headers.tags[before])
     before, after = before[~is_copy], after[~is_copy]
     distance, unread = distance[~is_copy], unread[~is_copy]
-    # Each block is followed by the next one written, unless that is readable and of another tid.
+    # The next block may continue the transaction unless it is readable and has another tid.
     following = ring.wrap(headers.position[before] + headers.tags[before] + 1)
     next_to = log.reader.unreadable[following]
     order = headers.order[before[next_to]]
