@@ -1,8 +1,8 @@
-"""Fields that several kinds of records share: their types in Python and JSON, and their meaning.
+"""Fields that several kinds of records share: their Python and JSON types, and their meaning.
 
-A record is a plain dict. Its type, a `TypedDict` (or the dataclass that it is made of), is defined
-where the record is built. The JSON Schema takes the items of an annotation after the type: a pair
-is a keyword, a text is the description (`report/json_schema.py`).
+A record is a plain dict. Its type is a `TypedDict`, or the dataclass from which the record is
+built; it is defined where the record is built. The items after the type in an annotation go to the
+JSON Schema: a pair is a keyword, a text is the description (`report/json_schema.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal, NotRequired, TypedDict, overload
 
 Record = Mapping[str, object]  # a record of any kind
-Value = int | str | bool | list[object] | dict[str, object] | None  # any JSON value but a fraction
+Value = int | str | bool | list[object] | dict[str, object] | None  # JSON values without fractions
 
 Count = Annotated[int, ("minimum", 0)]
 Size = Annotated[int, ("minimum", 0), "Bytes."]

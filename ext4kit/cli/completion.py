@@ -34,4 +34,4 @@ def script(program: click.Command, shell: str) -> str:
     kind = get_completion_class(shell)
     assert kind is not None
     complete = kind(program, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE")
-    return ShellComplete.source(complete)  # click's own would start a bash for its version
+    return ShellComplete.source(complete)  # click's method would start bash to get its version

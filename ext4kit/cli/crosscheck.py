@@ -66,7 +66,7 @@ def command(
 
 
 def _deleted_names(session: Session) -> list[DeletedName]:
-    """Names of deleted files from ext4kit, including removed names without a file."""
+    """ext4kit's names of deleted files, including removed names that belong to no file."""
     from ext4kit.history.places import Ground
     from ext4kit.recovery import JOURNAL_ONLY
 

@@ -33,7 +33,7 @@ from ext4kit.report.deleted_tree import tree_lines
 from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.tables import wrapped
 
-FEW = 10  # files that need no summary
+FEW = 10  # up to this many files need no summary
 COLOURS = {
     Grade.INTACT: "green",
     Grade.CONSISTENT: "blue",
@@ -125,7 +125,7 @@ def _lists_all(chosen: SelectionOptions) -> bool:
 def _print(
     session: Session, deleted: DeletedFiles, names: bool, limit: int | None, with_all: bool
 ) -> None:
-    """Print what was deleted by folder, the table, and the counts."""
+    """Print the bursts of deletions by folder, the table, and the counts."""
     coloured = has_colours(sys.stdout)
     lines = _lines(session, deleted, names, limit, with_all, coloured)
     tell_zone()

@@ -24,7 +24,7 @@ from ext4kit.report.explanation import Explanation, explanation_lines
 from ext4kit.report.records import write_record
 from ext4kit.selection import Selection
 
-_MOST_HASHED = 16 << 30  # bytes, holes included
+_MOST_HASHED = 16 << 30  # bytes, including holes
 _EXAMPLE = """\b
 Examples:
   ext4kit explain disk.img /home/anna/report.odt
@@ -99,7 +99,7 @@ def _record_of(manifest: Path, line: int) -> RecoveredFile:
 
 
 def _records(session: Session, target: bytes, search: Search) -> list[RecoveredFile]:
-    """The records that `recover` would write of the deleted files that match a target.
+    """The records that `recover` would write for the deleted files that match a target.
 
     Raises:
         RequestError: no deleted file matches.
@@ -117,7 +117,7 @@ def _records(session: Session, target: bytes, search: Search) -> list[RecoveredF
 
 
 def _hash_of(file: DeletedFile) -> str | None:
-    """SHA-256 of the remaining bytes; None without bytes or with too large holes."""
+    """SHA-256 of the remaining bytes; None if there are none or the size exceeds `_MOST_HASHED`."""
     content, digest = file.content(), sha256()
     if content is None or content.size > _MOST_HASHED or file.grade is Grade.OVERWRITTEN:
         return None

@@ -130,10 +130,11 @@ def _check(targets: list[Target], prints: bool) -> None:
 
     Args:
         targets: the outputs.
-        prints: whether something else is written to standard output.
+        prints: whether the command writes something else to standard output.
 
     Raises:
-        RequestError: no format; two outputs on standard output; a database or other output there.
+        RequestError: there is no format, two outputs are on standard output, or a database or other
+            text is also to be written there.
     """
     if not targets:
         names = ", ".join(f"--{name}" for name in _HELP)
@@ -149,7 +150,7 @@ def _check(targets: list[Target], prints: bool) -> None:
 
 
 def _tell(export: Export, targets: list[Target], options: CommonOptions) -> None:
-    """Print the result, unless an output is on standard output itself."""
+    """Print the result, unless standard output is one of the outputs."""
     if options.json:
         write_record(export_record(export, targets))
     elif all(target.path is not None for target in targets):

@@ -95,7 +95,7 @@ def command(
 
 
 def _judge(evidence: Evidence, image: Hashes, recorded: Sequence[Comparison]) -> None:
-    """Report as problems all facts that contradict an exact acquisition."""
+    """Report all facts that contradict an exact acquisition as problems."""
     stored = evidence.hashes
     wrong = mismatches(stored, image.digests)
     for name in wrong:
@@ -111,7 +111,7 @@ def _judge(evidence: Evidence, image: Hashes, recorded: Sequence[Comparison]) ->
 
 
 def _nothing(evidence: Evidence, beside: RecordedHashes) -> str:
-    """What was looked for in vain."""
+    """A message that no hash to compare with was found, with the files that were looked for."""
     text = f"nothing to verify: {evidence.format} stores no hash, and no file beside it records one"
     text += f"; looked for {', '.join(beside.looked_for)}"
     if beside.there:

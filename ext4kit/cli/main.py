@@ -1,4 +1,4 @@
-"""The program: loads commands when they are called; the only boundary for errors."""
+"""The program: loads commands when they are called, and handles all errors in one place."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ COMMANDS = {
 
 
 class _Program(LazyGroup):
-    """All commands, and the common work around each of them."""
+    """The group of all commands, with the work that is common to all of them."""
 
     package = "ext4kit.cli"
     summaries = COMMANDS
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; an interrupt ends it as click's own exception, for which click is silent.
+        """Run a command; an interrupt becomes an exception for which click prints nothing.
 
         Raises:
-            click.Abort: it was interrupted.
+            click.Abort: the command was interrupted.
         """
         try:
             return super().invoke(ctx)
@@ -60,7 +60,7 @@ class _Program(LazyGroup):
             INTERRUPTS.is_working = False
 
 
-_VERBOSE = "ext4kit.verbose"  # in the context: `--verbose` was given
+_VERBOSE = "ext4kit.verbose"  # key in the context if `--verbose` was given
 
 
 def _note_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
@@ -68,10 +68,10 @@ def _note_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -
 
 
 def _show_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
-    """Print the version, with `--verbose` those of all that is used, and exit.
+    """Print the version (with `--verbose`, also those of Python and the libraries) and exit.
 
     Raises:
-        click.UsageError: `--verbose` stands alone.
+        click.UsageError: `--verbose` was given without `--version`.
     """
     if not value:
         if ctx.meta[_VERBOSE]:
@@ -132,9 +132,9 @@ def main() -> NoReturn:
 
 
 def _open_closed_streams() -> None:
-    """Put the null device where a standard stream is closed, so that no other file gets its number.
+    """Open the null device for closed standard streams, so that no file gets their descriptors.
 
-    Standard output is opened for reading only: what is written to it fails, and that is told.
+    For standard output it is opened read-only, so that writes fail and the failure is reported.
     """
     for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
@@ -155,7 +155,7 @@ def _open_closed_streams() -> None:
 def _leave(code: int) -> NoReturn:
     """End the process with an exit code.
 
-    Python's own shutdown destroys all objects, which takes long, and loses interrupts.
+    Python's own shutdown destroys all objects, which is slow, and can lose interrupts.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):

@@ -91,10 +91,10 @@ def command(
 def _extent(
     quick: bool, sources: frozenset[SearchSource], checks: bool, rows: int
 ) -> TriageOptions:
-    """What to collect.
+    """The extent of the facts to collect.
 
     Raises:
-        RequestError: --quick with sources.
+        RequestError: --quick was combined with sources.
     """
     if not quick:
         return TriageOptions(sources, checks, rows=rows)

@@ -72,7 +72,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "volume": ("report.volumes:VolumeRecord",),
     "writer": ("report.info:WriterRecord",),
 }
-_DESCRIPTIONS = {  # of kinds with several types or with a different description
+_DESCRIPTIONS = {  # descriptions of kinds with several types or without a suitable docstring
     "node": "A file or directory of another tree (`ls --view`, `stat --view`).",
     "entry": "A directory entry and its inode (`ls`).",
     "finding": "A defect (`verify`, `journal audit`).",
@@ -88,7 +88,7 @@ _DESCRIPTIONS = {  # of kinds with several types or with a different description
 }
 
 
-_OF_A_SECTION = frozenset(  # printed by commands that take several images
+_OF_A_SECTION = frozenset(  # kinds that commands for several images print
     ("activity", "crash victim", "deleted", "deletions", "disk map", "event", "evidence",
      "evidence check", "export", "file system", "finding", "health", "log", "problem", "recovery",
      "burst", "removed name", "report", "sighting", "sign", "summary", "volume", "writer")

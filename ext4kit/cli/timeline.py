@@ -99,7 +99,7 @@ def command(
         else:
             records = timeline_records(timeline, wanted)
             lines = timeline_lines(timeline, wanted, all_hints)
-            is_empty = show(options, records, lines) == 1  # the totals alone
+            is_empty = show(options, records, lines) == 1  # only the summary
         if is_empty:
             session.answers.tell_no_events(wanted, timeline)
 

@@ -86,7 +86,7 @@ def numbered(found: list[FileVersion], number: int) -> FileVersion:
     """The version with a number.
 
     Raises:
-        RequestError: there is none.
+        RequestError: no version has the number.
     """
     if number > len(found):
         raise RequestError(f"there is no version {number}: the last one is {len(found)}")

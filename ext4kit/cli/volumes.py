@@ -55,7 +55,7 @@ def command(options: CommonOptions, scan: bool) -> None:
 
 
 def _show_other(other: Evidence, options: CommonOptions) -> None:
-    """Show the volumes in the reading of the image that was not taken."""
+    """Show the volumes in the other reading of an image that can be read in two ways."""
     if options.json:
         for volume in other.volumes:
             write_record(other_volume_record(volume, other.format))

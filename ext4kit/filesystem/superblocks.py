@@ -56,7 +56,7 @@ def read_superblock(source: Source, number: int | None, problems: Problems) -> S
 
 
 def valid_superblock(source: Source, offset: int) -> Superblock | None:
-    """The superblock at a byte offset, None where no usable one is."""
+    """The usable superblock at a byte offset, None if there is none."""
     if offset + SUPERBLOCK.size > source.size:
         return None
     try:
@@ -80,7 +80,7 @@ def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems)
     """The group descriptors; an invalid one is replaced by a valid backup copy.
 
     Raises:
-        AccessError: no descriptor can be read, and no copy of any is valid.
+        AccessError: no descriptor is readable, and no descriptor has a valid copy.
     """
     span = max(blocks.blocks_count - superblock.first_data_block, 1)
     size = min(superblock.groups_count, -(-span // superblock.blocks_per_group))
@@ -125,7 +125,7 @@ def _descriptor_rows(
 
 
 def _is_valid(groups: GroupTable, superblock: Superblock) -> Bools:
-    """True where all locations are in the file system and the checksum, if any, matches."""
+    """True where all locations are in the file system and any stored checksum matches."""
     fine: Bools = (groups.computed_checksum < 0) | (groups.computed_checksum == groups.checksum)
     for place in (groups.block_bitmap, groups.inode_bitmap, groups.inode_table):
         fine &= (place > 0) & (place < superblock.blocks_count)

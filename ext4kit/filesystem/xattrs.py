@@ -115,13 +115,13 @@ def read_xattrs(
         where: text that names the inode, for the problems.
 
     Returns:
-        Full name to value, in the order of the entries, body first. If both places have a
-        name, the body's value counts, as in the kernel.
+        Values by full name, in the order of the entries, the body first. If body and block have the
+        same name, the value in the body counts, as in the kernel.
     """
     found: dict[bytes, bytes] = {}
     for entry in _entries(inode_raw, extra_isize, acl_block, problems, where):
         inline = (entry.index, entry.suffix) == (xattr.SYSTEM, INLINE_DATA_NAME)
-        if inline or entry.index == xattr.ENCRYPTION:  # users never see them
+        if inline or entry.index == xattr.ENCRYPTION:  # never visible to users
             continue
         value = _value(entry, fetch_value_inode, problems, where)
         if value is None:
@@ -137,7 +137,7 @@ def read_xattrs(
 
 
 def _find(area: _XattrArea, index: int, suffix: bytes | None) -> XattrEntry | None:
-    """The first entry with this index (and stored name); strict up to that entry's value.
+    """The first entry with this index and name; damage up to its value is an error.
 
     Raises:
         CorruptError: the entry's value, or the chain of entries before it, is damaged.

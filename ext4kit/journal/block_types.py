@@ -1,4 +1,4 @@
-"""The types of the blocks in the log: by location, by owner, by content."""
+"""The types of the blocks in the log, found by location, by owner or by content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BlockRole(IntEnum):
 
     UNKNOWN = 0
     SUPERBLOCK = 1
-    DESCRIPTORS = 2  # group descriptors, reserved ones and copies included
+    DESCRIPTORS = 2  # group descriptors, including reserved blocks and copies
     BLOCK_BITMAP = 3
     INODE_BITMAP = 4
     INODES = 5
@@ -122,7 +122,7 @@ def by_place(fs: FileSystem, log: Log, blocks: Int64s) -> tuple[Int64s, Int64s]:
 def _classify_overhead(
     fs: FileSystem, blocks: Int64s, group: Int64s, wanted: Int64s, kind: Int64s
 ) -> None:
-    """Superblocks and group descriptors of the groups that contain any of the blocks."""
+    """Classify superblocks and group descriptors in the groups that contain any of the blocks."""
     superblock = fs.superblock
     if not len(wanted):
         return
@@ -149,14 +149,14 @@ def first_inodes(fs: FileSystem, blocks: Int64s) -> Int64s:
     return np.where(group < 0, -1, first)
 
 
-AT_ONCE = 1 << 20  # claims that are processed together
-TID_ON_DISK = np.iinfo(np.int64).max  # tid of the disk: newer than any in the log
+AT_ONCE = 1 << 20  # claims processed together
+TID_ON_DISK = np.iinfo(np.int64).max  # stands for the disk: newer than any tid in the log
 TYPES = ((0x4000, BlockRole.DIRECTORY), (0xA000, BlockRole.SYMLINK), (0x8000, BlockRole.FILE_DATA))
 
 
 @dataclass(slots=True)
 class Owners:
-    """Owners of blocks, and the transaction from which on each had its block.
+    """Owners of blocks, each with the transaction from which on it had the block.
 
     Attributes:
         blocks: int64, the requested blocks, ascending.
@@ -211,7 +211,7 @@ class Owners:
             self._keep(np.stack(claims, axis=1))
 
     def _keep(self, claims: Int64s) -> None:
-        """Keep the first claim of each owner on each block; a reused number is another owner."""
+        """Keep each owner's first claim on each block; a reused inode number is another owner."""
         every = np.concatenate([self.claims, claims])
         owner = [0, 2, 3, 4]
         every = every[np.lexsort((every[:, 1], *every[:, owner[::-1]].T))]
@@ -226,7 +226,7 @@ class Owners:
         place = np.searchsorted(self.blocks, blocks)
         row = AsOfIndex(claims[:, 0], claims[:, 1]).rows(place, order)
         row = np.where(row == NO_ROW, SortedIndex(claims[:, 0]).rows(place), row)
-        claims = np.append(claims, [[0, 0, -1, 0, 0]], axis=0)  # of blocks without an owner
+        claims = np.append(claims, [[0, 0, -1, 0, 0]], axis=0)  # for blocks without an owner
         return claims[row, 3], claims[row, 2]
 
 
@@ -273,12 +273,12 @@ def _block_maps(fs: FileSystem, table: InodeTable, fetch: Fetch) -> BlockMaps:
     )
 
 
-SIGNATURES = (  # ((offset, bytes there), ...) of each type; the last one that fits counts
+SIGNATURES = (  # ((offset, bytes there), ...) of each type; the last match counts
     (BlockRole.XATTR, ((0, b"\x00\x00\x02\xea"),)),
     (BlockRole.MAP_NODE, ((0, b"\x0a\xf3"),)),
     (BlockRole.ORPHAN_FILE, ((-8, ORPHAN_MAGIC.to_bytes(4, "little")),)),
-    (BlockRole.DIRECTORY, ((-12, b"\x00\x00\x00\x00\x0c\x00\x00\xde"),)),  # its tail
-    (BlockRole.DIRECTORY, ((4, b"\x0c\x00\x01"), (8, b"."))),  # its first entry
+    (BlockRole.DIRECTORY, ((-12, b"\x00\x00\x00\x00\x0c\x00\x00\xde"),)),  # checksum tail of a leaf
+    (BlockRole.DIRECTORY, ((4, b"\x0c\x00\x01"), (8, b"."))),  # the first entry, `.`
 )
 
 
@@ -292,7 +292,7 @@ class Touched:
         kind: int64, BlockRole.
         number: int64: group of a bitmap, first inode of an inode table block, inode of a block
             with an owner; -1 where there is none or it is not known.
-        rows: int64, rows of the other columns by (order, kind, number).
+        rows: int64, rows of the other columns in the order of (order, kind, number).
     """
 
     order: Int64s

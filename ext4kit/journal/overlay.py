@@ -29,7 +29,7 @@ class OverlayReader(ABC):
 
     @abstractmethod
     def copies_of(self, blocks: Int64s) -> Rows:
-        """What `read_copies` takes for each block (int64), -1 where `base` has the block."""
+        """The number of each block's copy for `read_copies` (int64), -1 where there is no copy."""
 
     @abstractmethod
     def read_copies(self, copies: Rows) -> Bytes2D:
@@ -64,7 +64,7 @@ class OverlayReader(ABC):
         return self.read_with(blocks, self.copies_of(blocks))
 
     def read_with(self, blocks: Int64s, copies: Rows) -> Bytes2D:
-        """As `read_many`, with the result of `copies_of` given (int64, one per block)."""
+        """As `read_many`, given the result of `copies_of` (int64, one per block)."""
         return read_in_front(self.base.read_many, self.read_copies, blocks, copies)
 
 
@@ -100,7 +100,7 @@ def first_byte(blocks: BlockReader) -> int | None:
     """Byte offset of a file system in the image, None if it has no single start there.
 
     Args:
-        blocks: reader of its blocks, with any number of overlays in front.
+        blocks: reader of the blocks, with any number of overlays in front.
     """
     while isinstance(blocks, JournalOverlay):
         blocks = blocks.base

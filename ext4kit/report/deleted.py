@@ -41,11 +41,11 @@ SORT_KEYS: dict[str, Callable[[DeletedFile], int] | None] = {
 def deleted_lines(
     files: Iterable[DeletedFile], limit: int | None = None
 ) -> Iterator[tuple[Grade | None, str]]:
-    """(grade, line): a heading without a grade, then a line for each file; empty without files.
+    """(grade, line) pairs: a heading without a grade, then each file; none if there are no files.
 
     Args:
-        files: all of them are read.
-        limit: how many have a line.
+        files: the deleted files; all of them are counted.
+        limit: the number of files that get a line.
     """
     table, grades = TableText(_HEADINGS, right={1, 2}), bytearray()
     for file in files:
@@ -66,14 +66,14 @@ def sorted_files(files: Sequence[DeletedFile], by: str) -> Sequence[DeletedFile]
 
 
 def deletion_text(file: DeletedFile) -> str:
-    """The deletion time in UTC; `<=` before the first commit that shows the file deleted."""
+    """The deletion time in the command's zone; `<=` marks a commit time, an upper bound."""
     if file.deletion_time is None:
         return "-"
     return ("<= " if file.dtime is None else "") + time_text(file.deletion_time)
 
 
 def known_path(file: DeletedFile, unknown: str) -> str | None:
-    """Path of a deleted file; below `unknown` if its directory is unknown; None without a name."""
+    """Path of a deleted file, below `unknown` if its directory is unknown; None without a name."""
     if file.path is not None:
         return printable(file.path)
     part = file.name if file.partial_path is None else file.partial_path
@@ -81,7 +81,7 @@ def known_path(file: DeletedFile, unknown: str) -> str | None:
 
 
 def display_path(file: DeletedFile) -> str:
-    """Path of a deleted file as far as it is known; the first block of a carved file."""
+    """The known part of a deleted file's path; for a carved file, its first block."""
     nameless = f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
     path = known_path(file, "(directory unknown)")
     return nameless if path is None else quoted(path)
@@ -108,7 +108,7 @@ def _path_with_notes(file: DeletedFile) -> str:
 
 
 def _file_type_text(file: DeletedFile) -> str:
-    """File type by content; whether it is probably a fragment, or has an uncertain end."""
+    """File type by content; a note says if it is probably a fragment or has uncertain bounds."""
     found = file.file_type
     kind = found.mime if found else "type not recognised"
     if file.fragment:
@@ -248,12 +248,12 @@ def deleted_record(file: DeletedFile) -> DeletedRecord:
 def deleted_records(
     deleted: DeletedFiles, names: bool = False, limit: int | None = None
 ) -> Iterator[DeletedRecord | RemovedNameRecord | FolderRecord | DeletedSummary]:
-    """Records of the files, on request of the removed names, of bursts, and of the counts.
+    """Records of the files, of the removed names if requested, of the bursts, and a summary.
 
     Args:
         deleted: the files.
-        names: whether to give the removed names.
-        limit: how many files to give; the counts are of all.
+        names: include the removed names.
+        limit: the number of files with a record; the summary counts all files.
     """
     overview, listed = DeletedOverview(), 0
     for file in overview.counting(deleted):

@@ -35,7 +35,7 @@ class EventBurstRecord(TypedDict):
 
 
 def burst_record(found: EventBurst) -> EventBurstRecord:
-    """A burst as a record."""
+    """A burst of events as a record."""
     burst = found.burst
     return {
         "record": "burst",

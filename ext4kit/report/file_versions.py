@@ -19,7 +19,7 @@ from ext4kit.report.tables import table_lines
 from ext4kit.report.times import time_text
 
 _HEADINGS = ("#", "committed", "modified", "size", "inode", "grade", "what happened")
-_MOST_COMPARED = 64 << 20  # bytes of a text
+_MOST_COMPARED = 64 << 20  # largest text, in bytes
 
 
 class VersionEnd(TypedDict):
@@ -58,7 +58,7 @@ class FileVersionRecord(fields.PathOrNone):
 
 
 def version_record(version: FileVersion, written: Written | None = None) -> FileVersionRecord:
-    """The record of a version; `written` is the file that it was written to."""
+    """The record of a version; `written` is the output file with its content."""
     inode, ended = version.inode, version.ended
     return {
         "record": "file version",
@@ -116,7 +116,7 @@ def _committed(version: FileVersion) -> str:
 
 
 def _happened(version: FileVersion, path: bytes) -> str:
-    """What made a version and how the file ended after it, in words."""
+    """The change that created a version, and how the file ended after it, in words."""
     words = []
     for change in version.changes:
         if change is Change.RENAMED and version.renamed_from is not None:
@@ -151,7 +151,7 @@ def difference_lines(old: FileVersion, new: FileVersion, path: bytes) -> Iterato
 
 
 def _text(version: FileVersion) -> bytes | None:
-    """The bytes of a version that is a text; None for others."""
+    """The content of a version if it is text; None if it is not."""
     if version.content is None:
         return b"" if version.inode.size == 0 else None
     if version.content.size > _MOST_COMPARED:

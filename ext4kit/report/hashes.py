@@ -111,7 +111,7 @@ def hash_lines(
 def comparison_texts(
     recorded: Sequence[Comparison], unproved: Sequence[Path] = ()
 ) -> Iterator[str]:
-    """A line for each recorded hash, those that differ first, and for files without one."""
+    """A line for each recorded hash, mismatches first, then one for each file without a hash."""
     for each in sorted(recorded, key=lambda each: each.matches)[:_MOST_COMPARISONS]:
         yield printable_text(each.text)
     if len(recorded) > _MOST_COMPARISONS:

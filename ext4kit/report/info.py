@@ -32,13 +32,13 @@ from ext4kit.report.superblock_facts import (
 )
 
 BAD_BLOCKS_INODE = 1
-_VERDICTS = {True: "ok", False: "BAD", None: "not stored"}  # on a checksum
+_VERDICTS = {True: "ok", False: "BAD", None: "not stored"}  # by the result of a checksum test
 
 
 def info_lines(fs: FileSystem, groups: bool) -> Iterator[str]:
-    """The lines of dumpe2fs, those of this program, then those of each group.
+    """The lines that dumpe2fs prints, further facts, then the lines of each group.
 
-    Of a lost file system: what is known of it, and from where.
+    For a lost file system, they are the known facts with their sources.
     """
     if fs.state == LOST:
         from ext4kit.report.lost import lost_lines
@@ -127,7 +127,7 @@ def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:
 def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
     """(first, last) of each run of blocks that inode 1 reserves as bad blocks."""
     try:
-        inode = fs.inode(BAD_BLOCKS_INODE)  # it has a map, but neither type nor size
+        inode = fs.inode(BAD_BLOCKS_INODE)  # it has a block map, but neither type nor size
         runs = fs.block_map_from(inode.i_block, inode.flags, size=1)
     except AccessError as error:
         fs.problems.add("bad blocks inode", str(error))

@@ -22,11 +22,11 @@ from ext4kit.units import NANOSECONDS
 
 TIMES = {"Accessed": "atime", "Modified": "mtime", "Changed": "ctime", "Created": "crtime"}
 _ACLS = (b"system.posix_acl_access", b"system.posix_acl_default")
-Row = tuple[int, int, int, bool]  # file block, blocks, block in the file system, unwritten
+Row = tuple[int, int, int, bool]  # file block, block count, file system block, is unwritten
 
 
 def inode_lines(fs: FileSystem, inode: Inode, path: bytes) -> list[str]:
-    """Facts, the block map as a table, attributes, access control lists."""
+    """The facts, the block map as a table, the attributes and the access control lists."""
     attributes = fs.xattrs(inode)
     lines, rows = fact_lines(_facts(fs, inode, path)), _map_rows(fs, inode)
     if rows:
@@ -101,7 +101,7 @@ def _target(fs: FileSystem, inode: Inode) -> bytes | None:
 
 
 def _deletion(fs: FileSystem, inode: Inode) -> str | None:
-    """The deletion time; for an orphan, whose field holds the next orphan, that inode number."""
+    """The deletion time; for an orphan, the number of the next orphan, stored in `dtime`."""
     if not inode.dtime:
         return None
     if inode.number in fs.orphans:

@@ -1,4 +1,4 @@
-"""README.txt of an output folder of `recover`: what lies where, how good it is, what to do next."""
+"""The `README.txt` that `recover` writes: the folders, the quality of the files, the next steps."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ext4kit.report.times import time_text
 from ext4kit.zones import UTC, current_zone
 
 WIDTH = 78  # columns
-_REASONS = 3  # the most common ones
-_FOLDERS = {  # in the order in which they are told
+_REASONS = 3  # number of reasons listed, the most common ones
+_FOLDERS = {  # in the order of the text
     "files": "Files with the path that they had when they were deleted.",
     "earlier": "Files that another file of the same path had replaced before it was deleted.",
     "unnamed": "Files whose path is not known. The number in a name is that of the inode.",
@@ -50,8 +50,8 @@ class ReadmeSection:
     """A part of the text.
 
     Attributes:
-        rows: (term, meaning).
-        commands: (what it does, command).
+        rows: (term, meaning) of each row of the table.
+        commands: (purpose, command) of each listed command.
     """
 
     title: str
@@ -61,7 +61,7 @@ class ReadmeSection:
 
 
 def sections(summary: RecoverySummary) -> Iterator[ReadmeSection]:
-    """All parts, in order; the page has the same ones."""
+    """All parts of the text, in order; the page shows the same parts."""
     yield ReadmeSection(
         "What this folder is",
         (
@@ -112,7 +112,7 @@ def _folders(summary: RecoverySummary) -> ReadmeSection:
 
 
 def folder_place(folder: tuple[str, object]) -> int:
-    """Where a folder is told, by its name; files that were not written come last."""
+    """Position of a folder in the text, by its name; files that were not written come last."""
     return list(_FOLDERS).index(folder[0]) if folder[0] in _FOLDERS else len(_FOLDERS)
 
 
@@ -201,7 +201,7 @@ def _next(summary: RecoverySummary) -> ReadmeSection:
 
 
 def _most_common(why: Counter[str]) -> tuple[tuple[str, str], ...]:
-    """The most common reasons and what is left of them."""
+    """The most common reasons with their counts, and one row for all other reasons."""
     rows = [(count_text(count, "file"), text) for text, count in why.most_common(_REASONS)]
     if rest := why.total() - sum(count for _, count in why.most_common(_REASONS)):
         rows.append((count_text(rest, "file"), "Other reasons; report.html has them."))
@@ -223,7 +223,7 @@ def _joined(parts: list[str]) -> str:
 
 
 def readme_text(summary: RecoverySummary) -> str:
-    """The text, wrapped."""
+    """The text of README.txt, wrapped to `WIDTH` columns."""
     title = f"Deleted files of {summary.image}"
     lines = [*_wrapped(title), "=" * min(len(title), WIDTH)]
     for section in sections(summary):

@@ -1,4 +1,4 @@
-"""The volumes of an image, and file systems found by their superblocks, as tables and records."""
+"""Volumes of an image and file systems found by their superblocks, as tables and records."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _HEADINGS = ("index", "offset", "size", "kind", "label", "uuid", "scheme", "desc
 
 
 def volume_lines(volumes: Sequence[Volume]) -> list[str]:
-    """A heading, then a line for each volume; offset and size in bytes.
+    """A heading, then a line for each volume, with offset and size in bytes.
 
-    Where volumes are nested, a column "in" has the number of the outer one.
+    If volumes are nested, a column "in" has the number of the outer volume.
     """
     headings, rows, right = list(_HEADINGS), [], {0, 1, 2}
     for volume in volumes:
@@ -38,7 +38,7 @@ def volume_lines(volumes: Sequence[Volume]) -> list[str]:
 
 
 def has_offset(volume: Volume) -> bool:
-    """Whether it begins at a byte of the image, or of a logical or unlocked volume with others."""
+    """Whether the volume has an offset: in the image, or in a volume of which it is a part."""
     return not volume.parent or volume.offset > 0
 
 
@@ -51,7 +51,7 @@ def place_text(volume: Volume) -> str:
 
 
 def description_text(volume: Volume) -> str:
-    """The description; for what has no place of its own in the image, where its bytes begin too."""
+    """The description; for a volume without an offset in the image, also where its bytes begin."""
     name = "" if volume.description.startswith(volume.name) else f"in {volume.name}"
     return ", ".join(filter(None, (volume.description, name, _first_byte_text(volume))))
 
@@ -100,7 +100,7 @@ def _listed(volume: Volume) -> _ListedVolume:
     }
 
 
-MOST_NAMED = 4  # in a message of one line
+MOST_NAMED = 4  # number of file systems named in a one-line message
 _FOUND_HEADINGS = (
     "offset", "size", "kind", "label", "uuid", "mounted", "written", "superblock", "remarks",
 )  # fmt: skip
@@ -116,7 +116,7 @@ def _iso_of(seconds: int) -> str | None:
 
 
 def found_lines(found: Sequence[FoundFileSystem]) -> list[str]:
-    """A heading, then a line for each file system; offset and size in bytes."""
+    """A heading, then a line for each file system, with offset and size in bytes."""
     if not found:
         return ["no superblock of ext2, ext3 or ext4 was found"]
     return table_lines(_FOUND_HEADINGS, [_found_row(one) for one in found], right={0, 1})

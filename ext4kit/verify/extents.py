@@ -1,4 +1,4 @@
-"""Extent trees of a whole table of inodes, checked level by level, with all nodes and entries."""
+"""Check of the extent trees of a whole table of inodes, one level of all trees at a time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Nodes(Table):
     Attributes:
         owner: row of the inode.
         block: block number of the node; -1 for the root in the inode.
-        low, high: file blocks that the index entry above covers, `high` excluded.
+        low, high: file blocks that the parent's index entry covers, `high` excluded.
         depth: expected `eh_depth`; -1 for any.
     """
 
@@ -100,7 +100,7 @@ class TreeCheck:
         self, code: str, nodes: _Nodes, wrong: Bools, read: Words = "", row: Rows | None = None,
         spoils: bool = True,
     ) -> None:  # fmt: skip
-        """Record a finding for each of some nodes, or of some entries in the nodes `row`."""
+        """Record a finding for each of some nodes, or for entries that are in the nodes `row`."""
         if not wrong.any():
             return
         row = np.arange(len(wrong)) if row is None else row

@@ -25,7 +25,7 @@ from ext4kit.triage.victims import ZeroLengthFile
 
 
 def summary_records(case: TriageReport) -> Iterator[Record]:
-    """All content of the page; the lists have the length of the page's tables."""
+    """All content of the page as records; the lists are as long as the page's tables."""
     summary = case.summary
     report: ReportRecord = {
         "record": "report",
