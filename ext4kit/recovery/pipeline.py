@@ -37,21 +37,21 @@ def find_deleted(
     progress: Progress | None = None,
     watched: Int64s = NO_NUMBERS,
 ) -> DeletedFiles:
-    """All deleted files of which the evidence holds a record, with their grades.
+    """Find all deleted files of which the evidence has a record, with their grades.
 
     Args:
-        fs: the file system, opened with its journal replayed, or what shares its log.
+        fs: the file system, opened with its journal replayed, or an object that shares its log.
         versions: include earlier versions of files.
         sources: where to search; all but JOURNAL read the whole unallocated space.
         progress: called with (done, total): bytes of unallocated space read, then rounds of
             matching carved contents to inodes.
-        watched: inode numbers of which each recorded state is an earlier version.
+        watched: inode numbers of which every recorded state counts as an earlier version.
     """
     shared = SharedLog.of(fs)
     history, fs = read_history(shared, keeps_rewritten=versions, watched=watched), shared.fs
     scan = scan_unallocated(history, sources, progress)
     artifacts = derive_artifacts(history, scan, sources)
-    history = artifacts.history  # with the states that were found
+    history = artifacts.history  # with the older states that were found
     candidates = select_candidates(history, versions, artifacts.maps)
     names = name_candidates(history, candidates, artifacts.entries)
     xattrs = XattrReader(history, artifacts.metadata)

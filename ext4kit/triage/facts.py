@@ -12,7 +12,7 @@ from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.recovery.summary import FolderDeletions
 from ext4kit.timeline import Event
 
-Sort = Literal["made", "written", "moved", "changed", "deleted"]  # of events
+Sort = Literal["made", "written", "moved", "changed", "deleted"]  # categories of events
 
 
 class JournalState(StrEnum):
