@@ -36,8 +36,8 @@ _UNLIKE_TEXT = _control_characters()  # control characters; 0 is tested separate
 class BlockFeatures:
     """Features of the unallocated blocks of a part of the disk.
 
-    A block is an event if it ends in zeros, starts with a signature or starts a run, and if text
-    begins or ends there: either the block or the previous one is text, but not both.
+    A block is an event if it ends in zeros, starts with a signature or starts a run. It is also an
+    event if only one of it and the previous block is text.
 
     Attributes:
         start: int64 (r,), first blocks of the runs of blocks that are not all zero, ascending.

@@ -89,7 +89,7 @@ def _count_file_ends(index: FeatureIndex, start: Int64s, stop: Int64s) -> Int64s
 def attach_nearest_blocks(
     bodies: list[PositionRuns], rest: CarvedPieces
 ) -> tuple[list[AssembledFile], Rows]:
-    """Each body as a file, with the twelve blocks nearest to it if it is also nearest to them.
+    """Bodies as files, each joined to twelve full blocks if the two are nearest to each other.
 
     Returns:
         The files, and the rows of the pieces that they took.

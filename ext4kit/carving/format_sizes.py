@@ -52,10 +52,10 @@ class FormatSizer:
     ) -> None:
         self.reader, self.area, self.index, self.budget = reader, area, index, budget
         self.rows: list[tuple[int, int, int, int, int, bool]] = []
-        self.starts: Int64s = np.zeros(0, np.int64)  # starts of files, ascending
-        self.firm: Int64s = np.zeros(0, np.int64)  # at boundaries and part starts
-        self.aligned: Int64s = np.zeros(0, np.int64)  # at part starts, of long signatures
-        self.heads: Int64s = np.zeros(0, np.int64)  # also within other data
+        self.starts: Int64s = np.zeros(0, np.int64)  # where files start, ascending
+        self.firm: Int64s = np.zeros(0, np.int64)  # where files may start
+        self.aligned: Int64s = np.zeros(0, np.int64)  # long signatures at starts of parts
+        self.heads: Int64s = np.zeros(0, np.int64)  # all signatures that may start a file
         self.kinds: Int64s = np.zeros(0, np.int64)  # signatures of the heads
 
     def sized_files(self, taken: Int64s, taken_count: Int64s) -> CarvedPieces:
@@ -157,12 +157,12 @@ class FormatSizer:
         return found
 
     def is_repeated(self, heads: Int64s) -> Bools:
-        """Bool (n,): True for heads with a signature that also occurs further inside its files."""
+        """Bool (n,): True for heads with a signature that also occurs inside such files."""
         found: Bools = _REPEATED[self.kinds[np.searchsorted(self.heads, heads)]]
         return found
 
     def is_of_members(self, kind: int) -> bool:
-        """Whether files with this signature consist of members, each of which begins with it."""
+        """Whether files with a signature consist of members that all begin with it."""
         return bool(_OF_MEMBERS[kind])
 
     def stated_in(

@@ -28,7 +28,7 @@ class EndEvidence(IntEnum):
     FORMAT_LENGTH_VAGUE = 6  # the length that its format states, where nothing else shows an end
     FORMAT_LENGTH_OPEN = 7  # the same where the file probably goes on elsewhere
     FORMAT_LENGTH_PLUS = 8  # the length that its format states, with a little more content after it
-    TEXT_JOINED = 9  # the end of the rest that continues a text with similar lines
+    TEXT_JOINED = 9  # the end of a second piece of text with lines similar to those of the first
     BLOCK_LIST_GUESSED_HEAD = 10  # the end of its block list; its first twelve blocks are a guess
     ZERO_PADDING = 11  # a block that ends in zeros
     NEXT_START = 12  # the next file starts, or the unallocated blocks end

@@ -4,7 +4,7 @@ The kernel writes a large file in parts of 2,048 blocks. Each part starts at the
 previous part if that block is free; the rest of a file is often written to a smaller gap that
 another file left (kernel fs/ext4/mballoc.c, `ext4_mb_normalize_request`). A head therefore ends
 where another file starts, at the end of the unused blocks, or after such a part; a piece begins
-where a file has ended. The format decides which of them belong together.
+where a file has ended. The format shows which pieces belong together.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEAREST_BETWEEN = 12  # the same for a piece that is not the last
 _MOST_PIECES = 4
 _MOST_TRIES = 4000  # arrangements of pieces that are tried for each head
 _READ_TIMES = 4  # formats may read all remaining blocks this many times
-_EACH_TIMES, _EACH_AT_LEAST = 128, 64 << 20  # the same for the bytes of one head; minimum, bytes
+_EACH_TIMES, _EACH_AT_LEAST = 128, 64 << 20  # the same for the piece of one head; minimum bytes
 _CHANCE_ZEROS, _OWN_ZEROS = 2, 16  # zero bytes at the end of a file: by chance; as part of a format
 
 

@@ -17,7 +17,7 @@ class FastCommitStages:
     """Stages of a file system with replayed fast commits; without fast commits there is one stage.
 
     Attributes:
-        before: the file system without fast commits; None if none was replayed.
+        before: the file system without fast commits; None if no fast commit was replayed.
 
     Args:
         fs: the file system, with its journal replayed.

@@ -78,7 +78,7 @@ class JournalGaps:
         return np.searchsorted(self.tid_before, tids)
 
     def with_lost(self, tid: Int64s, rows: Int64s) -> JournalGaps:
-        """These gaps, and gaps for unknown changes after some transactions.
+        """These gaps, with gaps added for unknown changes after some transactions.
 
         Args:
             tid: all transactions, ascending.

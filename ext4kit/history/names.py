@@ -146,7 +146,7 @@ def _split_by_instance(history: History, found: EntryIntervals) -> EntryInterval
 
 
 def _last_copied(history: History, blocks: Int64s, before: Int64s) -> Int64s:
-    """Tid of the last copy of each directory block before a tid; that tid - 1 without a copy."""
+    """Tid of the last copy of each directory block before a tid, or the tid - 1 if none."""
     assert history.copies is not None
     rows = history.copies.newest_copies(np.maximum(blocks, 0), before - 1)
     is_copied = (rows >= 0) & (blocks > 0)

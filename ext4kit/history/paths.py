@@ -311,7 +311,7 @@ class PathHistory:
         return self.live.max_with_ancestors(result)
 
     def _has_stood_there(self, row: int) -> bool:
-        """Whether a name was in another block of the same directory until it appeared in its own.
+        """Whether a name was in another block of the same directory until it was added to this one.
 
         Entries are moved when an index splits a block, and by tools that move blocks.
         """
@@ -324,12 +324,13 @@ class PathHistory:
         )
 
     def _received_later(self) -> tuple[Rows, Int64s]:
-        """(row in `live`, ns) of directories that may have been moved to their parent by that time.
+        """(row in `live`, latest time in ns) of directories that may have moved to their parent.
 
         A directory has one link for each directory in it and two of its own (kernel
-        fs/ext4/namei.c, `ext4_inc_count`). If a state has fewer links than the directories that are
-        in it now and were created before that state require, one of these directories was moved in
-        by a later change. The time is the ctime of the parent in its next state.
+        fs/ext4/namei.c, `ext4_inc_count`). A state of the parent may have too few links for the
+        directories that were created before it and are in the parent now. One of these was then
+        moved to the parent by a later change, at the latest by the one that the next state shows;
+        the time is the ctime of that state.
         """
         states, live = self.history.states, self.live
         links, parent = states.table.links_count, live.rows(states.table.number)

@@ -82,7 +82,7 @@ def _damaged_replay_start(fs: FileSystem, log: Log | None) -> int:
 
 
 def _with_readable_replay(fs: FileSystem) -> FileSystem:
-    """The file system with all readable copies replayed, even if damage ends a replay."""
+    """The file system with all readable copies replayed, including those after damage."""
     blocks = fs.blocks
     if not isinstance(blocks, ReplayedBlocks):
         return fs

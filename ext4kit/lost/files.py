@@ -97,7 +97,8 @@ def _read_batch(fs: LostFileSystem, table: InodeTable) -> _FileBatch:
     length = np.clip(-(-table.size[maps.runs.owner] // size) - maps.runs.logical, 0, None)
     length = np.minimum(length, maps.runs.length)
     runs = replace(maps.runs, length=length).take(length > 0)
-    used = table.size[runs.owner] - (runs.logical + runs.length - 1) * size  # of last blocks
+    # bytes of the file in the last block of each run
+    used = table.size[runs.owner] - (runs.logical + runs.length - 1) * size
     fs.blocks.give_back((runs.physical + runs.length - 1)[used < size], used[used < size])
     taken = fs.blocks.overwritten_parts(runs.physical, runs.length)
     batch = _FileBatch(table, runs, subtract_parts(runs, *taken), taken, defaultdict(list))

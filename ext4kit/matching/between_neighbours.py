@@ -71,9 +71,9 @@ def match_by_neighbours(
 
 
 def _neighbours(known: Placement, wanted: tuple[Int64s, Int64s, Int64s]) -> tuple[Rows, Rows]:
-    """(row in `known` of the file directly before, the same directly after) each wanted file.
+    """(rows in `known` of the neighbours before, of those after) the wanted files.
 
-    NO_ROW where there is none in its group.
+    NO_ROW where the group of the file has no such neighbour.
     """
     group, time, number = (
         np.concatenate(pair)

@@ -26,7 +26,8 @@ TEXT_CLASSES = (
     "markup",
     "roff",
 )
-PARTS_OF_CLASSES = ("program", "object", "svg", "html", "jar", "office")  # of elf, markup, zip
+# subclasses of the classes elf, markup and zip
+PARTS_OF_CLASSES = ("program", "object", "svg", "html", "jar", "office")
 CONTENT_CLASSES = (*SIGNATURE_NAMES[1:], *TEXT_CLASSES, *PARTS_OF_CLASSES, "binary")
 CLASS_INDEX = {name: at for at, name in enumerate(CONTENT_CLASSES)}
 ANY_NAME = 0  # row of the likelihood table for a name without information
@@ -97,7 +98,7 @@ def _elf_kind(head: bytes) -> str:
         start = struct.unpack_from(order + kind_of, head, place)[0]
         size, count = struct.unpack_from(f"{order}HH", head, size_at)
         types = [struct.unpack_from(f"{order}I", head, start + size * at)[0] for at in range(count)]
-    except struct.error:  # cut
+    except struct.error:  # the head is too short
         return "elf"
     return "program" if _INTERPRETED in types else "elf"
 
@@ -191,7 +192,8 @@ _OF_PLAIN_NAMES = {
 _EXPECTED = {name: [one.name] for one in FORMATS for name in one.names.split()} | {
     name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()
 }
-_SAID_BY_NAMES = [CLASS_INDEX[kind] for kind in ("gzip", "bzip2", "xz", "zstd")]  # have extensions
+# classes of compressed files, which a name shows by its extension
+_SAID_BY_NAMES = [CLASS_INDEX[kind] for kind in ("gzip", "bzip2", "xz", "zstd")]
 _WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second and third expected class
 _UNSEEN, _UNSEEN_TOGETHER = 0.5, 46.5  # pseudocounts of one class; of all classes
 _LONGEST = 8  # letters of a file name extension

@@ -1,4 +1,4 @@
-"""Lists of files that identify the content of each by a digest or contain it.
+"""Lists that identify the contents of files by digests, and archives that contain files.
 
 Checksum lists of coreutils and dpkg (md5sum(1), deb-md5sums(5)), `RECORD` of a Python package (PEP
 376, PEP 427), the index of a git repository (gitformat-index(5)), zip and tar archives. A list may
@@ -206,7 +206,7 @@ def digest_of(stream: IO[bytes], size: int, wanted: DigestKind) -> bytes:
 
     Args:
         stream: the bytes of the content.
-        size: number of these bytes; it is part of what a git object id is computed over.
+        size: number of these bytes, which is hashed too for a git object id.
         wanted: the kind of digest.
     """
     if wanted is DigestKind.CRC32:

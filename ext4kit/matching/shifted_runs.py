@@ -22,10 +22,10 @@ from ext4kit.matching.hmm import MatchingInput, Posteriors, emission_matrix
 from ext4kit.matching.transitions import NOTHING, Adjacency
 
 _ASSIGNED = 0.5  # probability from which on a file is the likely one of a content
-_MAX_SHIFT = 8  # files
-_P_BREAK = 0.08  # share of files that are not next to the previous one or change places with it
+_MAX_SHIFT = 8  # maximum shift, in files
+_P_BREAK = 0.08  # share of files that are not next to the previous file or change places with it
 _NEGLIGIBLE = math.log(1e-5)  # logarithm of the odds below which longer shifts are not examined
-_SMALLEST = 1e-30  # likelihood ratio
+_SMALLEST = 1e-30  # smallest likelihood ratio
 
 
 def shift_odds(problem: MatchingInput, found: Posteriors) -> Float64s:
@@ -81,7 +81,8 @@ class _Runs:
         rows = np.flatnonzero(assigned != NOTHING)
         self._owner = dict(zip(assigned[rows].tolist(), rows.tolist(), strict=True))
         follows = contiguous & (assigned[:-1] != NOTHING) & (np.diff(assigned) == 1)
-        self._follows: list[bool] = [False, *follows.tolist(), False]  # the content before it
+        # whether a content follows the previous content of its run
+        self._follows: list[bool] = [False, *follows.tolist(), False]
         self._stretch: list[int] = np.cumsum(np.append(False, ~contiguous)).tolist()
         run = np.cumsum(np.append(True, ~follows))
         first, last = np.flatnonzero(starts_group(run)), np.flatnonzero(ends_group(run))

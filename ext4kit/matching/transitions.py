@@ -114,7 +114,8 @@ class TransitionModel:
     def __init__(self, folder: Int64s, count: Int64s) -> None:
         parts, files = folder.shape
         self._count = count.astype(np.float32)
-        self._apart = np.zeros((2, _MAX_BACK, parts, files), np.float32)  # from, to each file
+        # shares of steps backward: those from each file, those to each file
+        self._apart = np.zeros((2, _MAX_BACK, parts, files), np.float32)
         for back in range(1, min(_MAX_BACK, files - 1) + 1):
             apart = (folder[:, back:] != folder[:, :-back]) | (folder[:, back:] == NOTHING)
             share = apart * ((1 - _BACK_DECAY) * _BACK_DECAY ** (back - 1))

@@ -136,7 +136,8 @@ def derive_artifacts(
         [from_leaves, from_freed_blocks(history, space, blocks), from_indirect_maps(trees)]
     )
     numbers = history.number[~history.is_allocated]
-    wanted = sparse_flags(int(numbers.max(initial=0)) + 2)  # the last stands for all larger ones
+    # the last element stands for all larger inode numbers
+    wanted = sparse_flags(int(numbers.max(initial=0)) + 2)
     wanted[numbers] = True
     entries = find_directory_entries(space, metadata, owners, wanted)
     bodies = headless_bodies(trees)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ext4kit.recovery.model import DeletedFile
 
-UNNAMED, CARVED = b"/$Unnamed", b"/$Carved"  # for files without a path; without an inode
+# folders of files without a path, and of contents without an inode
+UNNAMED, CARVED = b"/$Unnamed", b"/$Carved"
 
 
 def tree_path(file: DeletedFile) -> bytes:

@@ -24,7 +24,7 @@ class TimelineFiles(Table):
     A file has a row for each status transition, such as its creation, a new link or its deletion.
 
     Attributes:
-        instance: as `EventTable.instance` gives it.
+        instance: key of the inode instance, as in `EventTable.instance`.
         tid: tid of the state.
         mode: mode with the file type.
         uid: owner.

@@ -34,7 +34,7 @@ class _TransactionSummary(Table):
         orphaned: True where the instance lost its last name and was not freed.
         link_delta: change of the link count; 0 where the transaction shows none.
         link_delta_known: True where the previous link count is known.
-        links: link count after, NO_ROW where it is unknown.
+        links: link count after the transaction, NO_ROW if unknown.
         times_equal: True where all times of the inode are equal.
         transition: row of the transition, NO_ROW without one.
     """

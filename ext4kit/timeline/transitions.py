@@ -206,7 +206,7 @@ def instances_from_transitions(
     """Derive instances from transitions, and add live directories without a state in the journal.
 
     Args:
-        transitions: status changes, by (number, order).
+        transitions: status changes, sorted by (number, tid).
         directories: inode numbers and generations of live directories without a state.
     """
     begins = transitions.first_seen.copy()

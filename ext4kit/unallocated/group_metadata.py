@@ -1,8 +1,8 @@
 """Tests for untagged copies of superblocks, group descriptors, bitmaps and the orphan file.
 
-Group descriptors and bitmaps have no owner and no mark of their kind. If the log has such a block
-directly before the rest of a journaled file, it can be mistaken for the first block of that file.
-Copies of the superblock and blocks of the orphan file have a mark of their kind.
+Group descriptors and bitmaps have no owner and no mark of their kind. If such a block is directly
+before the rest of a journaled file in the log, the block can be mistaken for the first block of
+that file. Copies of the superblock and blocks of the orphan file have a mark of their kind.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def group_metadata_test(fs: FileSystem) -> Callable[[Bytes2D], Bools]:
 
 def named_metadata_test(fs: FileSystem) -> Callable[[Bytes2D], Bools]:
     """A test of blocks (n, block size): bool (n,), True for superblocks and orphan file blocks."""
-    places = {0, SUPERBLOCK_OFFSET % fs.superblock.block_size}  # of backups; of the primary one
+    # offsets in their blocks of backup superblocks and of the primary superblock
+    places = {0, SUPERBLOCK_OFFSET % fs.superblock.block_size}
     magic = np.frombuffer(MAGIC.to_bytes(2, "little"), np.uint8)
     seed = np.array(fs.superblock.hash_seed, "<u4").view(np.uint8)
     orphan = np.frombuffer(ORPHAN_MAGIC.to_bytes(4, "little"), np.uint8)

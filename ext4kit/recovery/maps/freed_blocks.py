@@ -103,7 +103,8 @@ def runs_of_sole_freed_inode(
     died = states.table.dtime[first] * NANOSECONDS
     there = (died >= window - _DTIME_TOLERANCE) & (window > 0)
     there &= states.table.links_count[first] == 0
-    made = states.table.crtime[first]  # before the previous commit
+    # older than the previous commit: it had its blocks already before that
+    made = states.table.crtime[first]
     there &= (made > 0) & (made < window)
     lost, order = lost[there], order[there]
     found, count = np.unique(order, return_counts=True)
