@@ -250,7 +250,7 @@ class LostFileSystem(FileSystem):
         return rows, known
 
     def _read_rows(self, places: Int64s) -> Bytes2D:
-        """The inodes at these byte offsets, as of after the replay if there was one."""
+        """The inodes at these byte offsets, after the replay if there was one."""
         size, block_size = self.superblock.inode_size, self.superblock.block_size
         if self._replayed is None:
             return read_records(self.source, places, size)

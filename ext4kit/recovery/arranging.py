@@ -42,9 +42,9 @@ _EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second, third a
 def no_later_instance(blocks: BlockAttribution, rows: Int64s) -> Bools:
     """Per state (bool) of a freed inode without a map: True if no later inode is known.
 
-    Later means created after it was freed: a later instance of its number, or another inode in the
-    states `rows`. Such an inode may have used its blocks, and so may further ones that left no
-    record.
+    A later inode was created after the freed inode was freed. It is another instance of the same
+    number, or an inode of another state in `rows`. It may have used the blocks of the freed inode,
+    and so may further inodes that left no record.
     """
     newest, gone = _instance_times(blocks, rows)
     made = np.maximum(newest, blocks.history.states.table.crtime[rows].max(initial=0))
@@ -152,9 +152,9 @@ def split_problem(matching: MatchingProblem) -> Iterator[DiskPart]:
 
     A small problem is a single part. In a large problem, only files created around named files are
     considered. If known files enclose nearly every content, files created long before or after
-    these are no evidence for it. The parts then begin and end at known files around named files, so
-    that the work is proportional to the number of named files. The last part then has the files
-    without any evidence.
+    these known files are no evidence for the content. The parts then begin and end at known files
+    around named files, so that the work is proportional to the number of named files. The last part
+    then has the files without any evidence.
     """
     files, contents = np.arange(len(matching.places)), np.arange(len(matching.rows))
     share, large = 1 - len(files) / len(contents), len(files) * len(contents) > MAX_PAIRS
@@ -254,7 +254,7 @@ def observations_of(matching: MatchingProblem, part: DiskPart, classes: Int64s) 
 class JointProblem:
     """Contents and runs of known files in one sequence, where many contents have no file.
 
-    On such disks, a known file is better evidence for the next content than the previous content.
+    In this case, a known file is better evidence for the next content than the previous content.
     """
 
     def __init__(self, matching: MatchingProblem, some: Int64s, contents: Int64s) -> None:

@@ -10,7 +10,7 @@ _COPY = "Transaction of the copy in the journal; null for the block itself."
 
 
 class Place(TypedDict):
-    """The place of a block or of a part of it; no offset if the image does not have the block."""
+    """Where a block or part of one was read; no offset if the image lacks the block."""
 
     offset: Annotated[int | None, _BYTE]
     block: Annotated[int, _BLOCK]
@@ -18,7 +18,7 @@ class Place(TypedDict):
 
 
 class EntryPlace(TypedDict):
-    """The place from which a directory entry was read."""
+    """Where a directory entry was read."""
 
     offset: Annotated[int, _BYTE]
     block: Annotated[int, _BLOCK]
@@ -26,7 +26,7 @@ class EntryPlace(TypedDict):
 
 
 class InodePlace(EntryPlace):
-    """The place from which an inode was read."""
+    """Where an inode was read."""
 
     checksum: Annotated[int | None, "i_checksum as stored; null without metadata_csum."]
 

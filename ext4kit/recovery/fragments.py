@@ -85,7 +85,7 @@ def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
 
 
 def _write_time(crtime: Int64s, mtime: Int64s, links_count: Int64s) -> Int64s:
-    """Last write of inodes; of freed ones, whose mtime is that of the deletion, the creation."""
+    """Time of the last write; for freed inodes the creation, because a deletion sets mtime."""
     return np.where(links_count > 0, np.maximum(crtime, mtime), crtime)
 
 

@@ -57,7 +57,7 @@ def find_tagged_copies(
         freed_tid: per candidate, tid after which its blocks may be reused.
 
     Returns:
-        Per candidate: (blocks, rows of the journal's tags).
+        Candidate -> (blocks, rows of the tags of the journal).
     """
     copies = history.copies
     if copies is None or not len(runs):

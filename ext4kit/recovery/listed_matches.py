@@ -67,9 +67,9 @@ class ListedMatches:
     def contradicts(self, content: int, file: int, name: KnownName | None) -> bool:
         """Whether lists contradict a pair of content and file.
 
-        They do if they give the content other names, or if it may be an earlier content of the
-        file. If all files of a list were replaced at once, the new contents are on the disk in the
-        same order as the old ones, and the order does not show which of both are there.
+        They do if they give the content other names, or show that it may be an earlier content of
+        the file. If all files of a list were replaced at once, the new contents are on the disk in
+        the same order as the old ones, and the order does not show which of both are there.
         """
         if content not in self.names or name is None:
             return False

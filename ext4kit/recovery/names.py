@@ -134,7 +134,7 @@ def _places(
 def _further_paths(
     paths: PathHistory, candidates: Candidates, named: Rows, last: Rows, freed: Int64s
 ) -> tuple[dict[int, tuple[bytes, ...]], dict[int, tuple[bytes, ...]]]:
-    """Candidate -> (further paths at the same time as its path, paths that it had before).
+    """(other paths at the end, earlier paths), each as candidate -> full paths.
 
     The names of a renamed file were in force one after the other. A name that was removed long
     before the last one was removed separately.

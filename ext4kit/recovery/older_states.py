@@ -64,7 +64,7 @@ def _read_states(space: UnallocatedSpace, pieces: MetadataBlocks) -> tuple[Inode
 def _last_linked_per_instance(table: InodeTable, order: Int64s) -> tuple[InodeTable, Int64s]:
     """The last linked state of each (instance, tid); if none is linked, the last state.
 
-    This is because a freed inode has lost its block map.
+    A linked state is preferred because a freed inode has lost its block map.
     """
     linked = table.links_count > 0
     key = np.lexsort((table.ctime, linked, order, table.generation, table.number))

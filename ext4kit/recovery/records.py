@@ -57,8 +57,8 @@ class FoundFiles(Sequence[DeletedFile]):
         matches: carved contents matched to candidates.
         xattrs: reader of extended attributes.
         proofs: evidence places of the candidates.
-        rows: the rows in the order of the records: of candidates, and, as ~row, of contents without
-            an inode.
+        rows: rows of candidates, and ~row for contents without an inode, in the order of the
+            records.
     """
 
     names: CandidateNames

@@ -23,7 +23,7 @@ from ext4kit.recovery.found_entries import FoundEntries, directory_instances
 from ext4kit.recovery.model import RemovedName, Unbound
 from ext4kit.recovery.names import CandidateNames, KnownName
 
-AT_ONCE = 1 << 14  # inodes
+AT_ONCE = 1 << 14  # inodes read at a time
 _REASONS = {
     Bond.NAMED: Unbound.OTHER_NAME,
     Bond.IN_USE: Unbound.IN_USE,
@@ -161,7 +161,7 @@ def _of_unknown(
 
 
 def _folders(paths: PathHistory, directory: Int64s) -> list[_Folder]:
-    """The directories for instances; a negative value is the negated number of a live inode.
+    """The directory of each instance; a negative value is a negated live inode number.
 
     A freed directory gets its last known path.
     """

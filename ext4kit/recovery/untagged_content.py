@@ -153,7 +153,7 @@ def _candidate_positions(
     after = np.minimum(before + 1, len(copies) - 1)
     gap: Bools = copies.position[after] != copies.position[before] + 1
     fits &= (first == 0) | (copies.data_end[before] < block_size) | gap
-    fits &= ~copies.of_group[first]  # it may precede the rest of a file
+    fits &= ~copies.of_group[first]  # such a block may precede the rest of a file
     fits &= (copies.tid[first] == copies.tid[last]) & (copies.tid[last] <= wanted.tid[file])
     return file[fits], first[fits]
 

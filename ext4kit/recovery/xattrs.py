@@ -75,7 +75,7 @@ class XattrReader:
         self._left = max(_SHARED * size, _LEAST)
 
     def read(self, inode: Inode, row: int) -> FileXattrs:
-        """The attributes of an inode, which is that of the state `row`."""
+        """The attributes of the inode of the state `row`."""
         has_body = xattr.has_body(inode.raw, inode.extra_isize)
         if not inode.file_acl and not has_body and self._left >= 0:
             return NO_ATTRIBUTES

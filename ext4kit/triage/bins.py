@@ -13,7 +13,7 @@ _WIDTHS = (
     1, 5, 15, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY,
     365 * DAY, 10 * 365 * DAY, 100 * 365 * DAY,
 )  # fmt: skip
-_OUTLIERS = 0.02  # share of the times at each end; with outliers, all others would be in one bin
+_OUTLIERS = 0.02  # share of times at each end that may be outliers, which are left out
 
 
 def histogram(

@@ -1,8 +1,8 @@
 """The deleted files as a tree of their last paths.
 
 Files without a path are below `/$Unnamed`, and contents without an inode below `/$Carved`. If
-several files had the same path, the one that was deleted last keeps it, and `~2`, `~3` ... is
-appended to the names of the others.
+several files had the same path, the file that was deleted last keeps the path, and `~2`, `~3` ...
+is appended to the names of the other files.
 """
 
 from __future__ import annotations
