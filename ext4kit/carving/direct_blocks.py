@@ -38,13 +38,13 @@ def attach_preceding_blocks(
 
     The format must confirm the file if no other file ends directly before the twelve blocks, if a
     file seems to end within the twelve blocks, or if several files seem to end in the body. A body
-    for which the twelve blocks are not found is dropped if a file seems to end in it: its block
-    list is outdated.
+    for which the twelve blocks are not found is dropped if a file seems to end in the body, because
+    its block list is then outdated.
 
     Args:
         bodies: runs of positions.
         leading: True where the body begins directly after the first twelve blocks.
-        measuring: holds the carving area and its features.
+        measuring: the carving area, its features, and the sizes by format.
     """
     area, index = measuring.area, measuring.index
     if not bodies:

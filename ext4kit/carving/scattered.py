@@ -30,7 +30,8 @@ _NEAREST_BETWEEN = 12  # the same for a piece that is not the last
 _MOST_PIECES = 4
 _MOST_TRIES = 4000  # arrangements of pieces that are tried for each head
 _READ_TIMES = 4  # formats may read all remaining blocks this many times
-_EACH_TIMES, _EACH_AT_LEAST = 128, 64 << 20  # the same for the piece of one head; minimum bytes
+# limit of reads for one head: this many times its first piece, or these bytes if they are more
+_EACH_TIMES, _EACH_AT_LEAST = 128, 64 << 20
 _CHANCE_ZEROS, _OWN_ZEROS = 2, 16  # zero bytes at the end of a file: by chance; as part of a format
 
 

@@ -63,7 +63,7 @@ class TextSeams:
         """Positions within pieces of text at which a text ends and one with other lines begins.
 
         Args:
-            pieces: ascending.
+            pieces: the pieces, in ascending order.
             parts: int64, positions at which parts of large files may begin.
         """
         found = list[int]()

@@ -34,7 +34,7 @@ class EntryIntervals(Table):
     Attributes:
         inode: inode number of the entry.
         directory: owner of the block, as in `DirBlockVersions`.
-        block: as in `DirBlockVersions`.
+        block: block of the entry, as in `DirBlockVersions`.
         name_key: hash of the name; equal keys mean equal names.
         file_type: file type in the entry, 0 for unknown.
         valid_from: tid of the first version with the entry, TID_BEFORE_LOG if that is the first

@@ -25,7 +25,7 @@ def is_first_instance(history: History, instance: Int64s) -> Bools:
     128 bytes have no creation time and are not used as evidence.
 
     Args:
-        history: holds the instances.
+        history: history with the instances.
         instance: int64 (n,), instances to test.
     """
     if not len(instance):  # without creation times, no inode table is read

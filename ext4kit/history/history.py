@@ -52,7 +52,7 @@ class History:
 
     Attributes:
         fs: the present file system (journal replayed).
-        log: its log; None without a readable one.
+        log: the log of the file system; None without a readable log.
         copies: block copies in the log; None without a readable log.
         stages: the file system before, between and after its fast commits.
         states: all states of instances in the log and of deleted inodes on disk, except those of

@@ -33,7 +33,7 @@ class JournalGaps:
         restarted_at: lowest tid whose transaction is older than a transaction with a lower tid,
             because the journal restarted its ids at a lower number. NO_RESTART if it did not
             restart them.
-        damaged: int64, tids of transactions of which a part is unreadable, ascending.
+        damaged: int64, tids of partly unreadable transactions, ascending.
     """
 
     tid_before: Int64s

@@ -22,7 +22,7 @@ def find_mounts(history: BlockHistory, block_size: int) -> Int64s:
 
     Args:
         history: block copies of the journal.
-        block_size: of the file system, bytes.
+        block_size: block size of the file system, bytes.
 
     Returns:
         int64, one per row of `log.transactions`; UNKNOWN where the evidence does not show it.

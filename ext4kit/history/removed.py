@@ -76,7 +76,7 @@ def bind_instances(
     """The removed entries with their instances and bonds.
 
     Args:
-        history: holds the instances.
+        history: history with the instances.
         entries: removed entries.
         instance: instance of each inode number when the entry was last seen; -1 if unknown.
         was_reused: True where the number had an earlier instance.

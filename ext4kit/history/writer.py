@@ -40,7 +40,7 @@ COUNTS_CHANGES: Version = (6, 1)
 CONTINUES_LOG: Version = (6, 4)
 FINE_TIMES: Version = (6, 13)
 MOST_INODES = 1 << 18
-MOST_BLOCKS = 4096  # of directories
+MOST_BLOCKS = 4096  # maximum blocks of directories that are read
 SMALLEST_GAP = 12  # bytes of the shortest entry
 # with casefold, hashes are stored between entries
 _NO_PLAIN_ENTRIES = InodeFlags.INLINE_DATA | InodeFlags.ENCRYPT

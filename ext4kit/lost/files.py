@@ -50,7 +50,7 @@ class _FileBatch:
     """A batch of files.
 
     Attributes:
-        table: their inodes.
+        table: the inodes of the files.
         runs: the blocks of the files up to their sizes; `owner` is a row of `table`.
         kept_runs: the parts of `runs` that are not overwritten.
         overwritten: (row of `runs`, first block, count) of the parts that are overwritten.

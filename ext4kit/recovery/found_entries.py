@@ -157,8 +157,8 @@ def _possible_instances(
 ) -> tuple[Rows, Rows]:
     """(entry, instance) for every instance that an entry can refer to.
 
-    A directory of which only blocks are left, because its inode was reused, gives too little
-    evidence of the time: the inode numbers in its entries may have been reused as well.
+    If the inode of a directory was reused and only its blocks are left, the time of its entries is
+    not known well enough. The inode numbers in these entries may have been reused as well.
     """
     low, high = SortedIndex(history.number).bounds(found.inode)
     entry, position = expand(high - low)

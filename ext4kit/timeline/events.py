@@ -226,7 +226,7 @@ class Event:
             earlier transaction that the journal no longer has.
         old, new: values before and after, as plain JSON values; None for none.
         reason: text of the reason of a hint.
-        source: the journal block, and the block of which that is a copy.
+        source: the journal block with the change, and its home block.
         field: field of the inode that a hint is about, "" for other kinds.
         is_copied: whether a hint is about times of the kind that copying and unpacking tools set.
     """

@@ -18,7 +18,7 @@ _BETWEEN_SCANS = frozenset(
     {0xC4, 0xCC, 0xDA, 0xDB, 0xDC, 0xDD, 0xDE, *range(0xE0, 0xF0), 0xFE, 0xFF}
 )
 _SEGMENTS = frozenset(range(1, 256))
-_PSD_CHANNELS, _PSD_SIDE = 56, 300_000  # at most
+_PSD_CHANNELS, _PSD_SIDE = 56, 300_000  # maximum values
 _LONGEST_INTERVAL = 1 << 20  # maximum bytes between restarts
 _ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
 _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
