@@ -349,6 +349,11 @@ AS_OF_OVERWRITTEN = Reason(
     "as-of-overwritten",
     "Not written: no block is left that can be attributed to the file as of transaction {tid}.",
 )
+AS_OF_UNCLEAN = Reason(
+    "as-of-unclean",
+    "The file system was not unmounted cleanly after transaction {tid}: a write into these blocks"
+    " may have reached the disk without its record.",
+)
 AS_OF_INODE_UNKNOWN = Reason(
     "as-of-inode-unknown", "The inode table block is not known as of transaction {tid}."
 )
