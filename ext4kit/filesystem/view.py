@@ -90,7 +90,7 @@ class Node:
 
     @property
     def further_paths(self) -> Sequence[bytes]:
-        """Other full paths that it had."""
+        """Other full paths of the file."""
         return ()
 
     @property

@@ -48,7 +48,7 @@ class DeletedNode(Node):
 
     @property
     def further_paths(self) -> tuple[bytes, ...]:
-        """Other full paths that it had."""
+        """Other full paths of the file."""
         known = () if self.file.path in (None, self.path) else (self.file.path,)
         return (*known, *self.file.further_paths)
 

@@ -40,7 +40,7 @@ class JoinedNode(Node):
 
     @property
     def further_paths(self) -> tuple[bytes, ...]:
-        """Other full paths that it had."""
+        """Other full paths of the file."""
         return (*(() if self.own.path == self.path else (self.own.path,)), *self.own.further_paths)
 
     @property

@@ -85,7 +85,7 @@ class TriageReport:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What was not searched or checked."""
+        """Parts that were not searched or checked."""
         found, searched = self.summary.deletions, self.summary.deletions.searched
         parts = (
             ("unallocated space: metadata of deleted files", SearchSource.BLOCKS not in searched),
