@@ -340,6 +340,15 @@ AS_OF_RECENT_CHANGE = Reason(
 AS_OF_MAP_UNKNOWN = Reason(
     "as-of-map-unknown", "Part of the block map is not known as of transaction {tid}."
 )
+AS_OF_BYTES_LOST = Reason(
+    "as-of-bytes-lost",
+    "{n} of {total} blocks of the file as of transaction {tid} were reused or are lost; zeros stand"
+    " for them.",
+)
+AS_OF_OVERWRITTEN = Reason(
+    "as-of-overwritten",
+    "Not written: no block is left that can be attributed to the file as of transaction {tid}.",
+)
 AS_OF_INODE_UNKNOWN = Reason(
     "as-of-inode-unknown", "The inode table block is not known as of transaction {tid}."
 )

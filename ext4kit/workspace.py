@@ -80,13 +80,20 @@ class Workspace(SharedLog):
     def as_of(self, moment: int | Moment) -> Workspace:
         """The file system after a transaction, or at a time, with a workspace of its own.
 
+        Its contents have the grades of recovery (`vouch_by_recovery`).
+
         Raises:
             RequestError: the journal does not record that state.
         """
         from ext4kit.as_of import file_system_as_of
+        from ext4kit.recovery import vouch_by_recovery
 
-        key = ("as of", moment)
-        return self._once(key, lambda: Workspace(file_system_as_of(self, moment)))
+        def make() -> Workspace:
+            fs = file_system_as_of(self, moment)
+            vouch_by_recovery(fs)
+            return Workspace(fs)
+
+        return self._once(("as of", moment), make)
 
     def _once(self, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
         found = self._made.get(key)

@@ -6,34 +6,30 @@ Times of records are UTC, always. The zone in which a command shows and reads ti
 
 from __future__ import annotations
 
-import os
-import posixpath
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from pathlib import Path
+from dataclasses import dataclass
+from datetime import UTC as _UTC
+from datetime import datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 
 import numpy as np
 
+from ext4kit.arrays.grouping import distinct
 from ext4kit.arrays.types import Int64s
-from ext4kit.errors import Ext4kitError, RequestError
-from ext4kit.parsers.tzif import MAGIC, MOST_BYTES, TimeZoneFile, parse_rule, parse_tzif
+from ext4kit.errors import CorruptError, RequestError
 
-_DAY = 86_400
-_YEARS = 400  # the calendar repeats itself, days of the week too
-_CYCLE = 146_097 * _DAY
-_FIRST_YEAR = 1600  # of a rule that nothing precedes; before, its standard time
+_DAY, _SECOND = 86_400, timedelta(seconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=_UTC)
+_FIRST, _LAST = -719_160 * _DAY, 2_932_894 * _DAY  # 0001-01-03, 9999-12-30: a day is left for UTC
 _FIXED = re.compile(r"([+-])(\d\d):?(\d\d)?", re.ASCII)
-_NAME = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
-_LOCALTIME, _TIMEZONE = "etc/localtime", "etc/timezone"
-_FOLDER = "/zoneinfo/"
-_MOST_LINKS = 8
-_MOST_NAME = 64  # characters; the longest of the tz database has 32
-NO_TIMES = np.empty(0, np.int64)
+ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
+DAMAGED = (ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, TypeError,
+           ValueError, struct.error)  # fmt: skip  # what rules from a hostile file raise
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,47 +38,50 @@ class Zone:
 
     Attributes:
         name: for people.
-        starts: of each local time, seconds since 1970, ascending.
-        offsets: seconds to add to UTC before the first start, and from each start on.
-        repeats: whether the last 400 years of `starts` are repeated afterwards.
+        rules: its local times; years 1 and 9999 stand for those before and after.
     """
 
     name: str
-    starts: Int64s = field(default_factory=lambda: NO_TIMES)
-    offsets: Int64s = field(default_factory=lambda: np.zeros(1, np.int64))
-    repeats: bool = False
+    rules: tzinfo
 
     def __str__(self) -> str:
         return self.name
 
     def offsets_at(self, seconds: Int64s) -> Int64s:
-        """Seconds to add to each of many times (seconds since 1970) for the local time."""
-        if self.repeats:
-            end = int(self.starts[-1])
-            late = np.flatnonzero(seconds > end)
-            if len(late):
-                seconds = seconds.copy()
-                seconds[late] = end - _CYCLE + (seconds[late] - end) % _CYCLE
-        return self.offsets[np.searchsorted(self.starts, seconds, "right")]
+        """Seconds to add to each of many times (seconds since 1970) for the local time.
+
+        By day, and by time on days that end with another offset than they began with.
+        """
+        days, row = distinct(seconds // _DAY)
+        start, end = (self._at_each(days * _DAY + second) for second in (0, _DAY - 1))
+        offsets = start[row]
+        mixed = np.flatnonzero((start != end)[row])
+        times, row = distinct(seconds[mixed])
+        offsets[mixed] = self._at_each(times)[row]
+        return offsets
+
+    def _at_each(self, seconds: Int64s) -> Int64s:
+        return np.array([self.offset_at(each) for each in seconds.tolist()], np.int64)
 
     def offset_at(self, seconds: int) -> int:
-        """Seconds to add to a time (seconds since 1970) for the local time."""
-        starts, offsets = self._lists
-        if self.repeats and seconds > starts[-1]:
-            seconds = starts[-1] - _CYCLE + (seconds - starts[-1]) % _CYCLE
-        return offsets[bisect_right(starts, seconds)]
+        """Seconds to add to a time (seconds since 1970) for the local time.
+
+        Raises:
+            CorruptError: the file of the zone gives none that a clock could have.
+        """
+        return self._offset(_moment(seconds))
+
+    def readings_of(self, local: int) -> list[int]:
+        """The times that a local time stands for with the offsets before and after a change."""
+        clock = _moment(local).replace(tzinfo=None)
+        return sorted({local - self._offset(clock.replace(fold=fold)) for fold in (0, 1)})
 
     def moments_of(self, local: int) -> list[int]:
-        """The times (seconds since 1970) that a local time stands for: one, none or several.
+        """The times (seconds since 1970) that a local time stands for: one, none or two.
 
         None where the clock was put forward, two where it was put back.
         """
-        found = (local - offset for offset in set(self._lists[1]))
-        return sorted(moment for moment in found if moment + self.offset_at(moment) == local)
-
-    def readings_of(self, local: int) -> list[int]:
-        """The times that a local time would stand for with the offsets before and after it."""
-        return sorted(local - self.offset_at(local + day) for day in (-_DAY, _DAY))
+        return [each for each in self.readings_of(local) if each + self.offset_at(each) == local]
 
     def first_moment(self, local: int) -> int:
         """The first time at which the clock shows a local time, or a later one of a gap."""
@@ -91,12 +90,22 @@ class Zone:
         moments = range(local - 2 * _DAY, local + 2 * _DAY)  # no offset has two days
         return moments[bisect_left(moments, local, key=lambda each: each + self.offset_at(each))]
 
-    @cached_property
-    def _lists(self) -> tuple[list[int], list[int]]:
-        return self.starts.tolist(), self.offsets.tolist()
+    def _offset(self, moment: datetime) -> int:
+        """The offset at a time in UTC, or at a local time, which has no zone."""
+        rules = self.rules
+        try:
+            local = moment.astimezone(rules) if moment.tzinfo else moment.replace(tzinfo=rules)
+            offset = local.utcoffset() or timedelta()
+        except DAMAGED as error:
+            raise CorruptError("time zone file", None, f"{self} has no offset there") from error
+        return offset.days * _DAY + offset.seconds
 
 
-UTC = Zone("UTC")
+def _moment(seconds: int) -> datetime:
+    return _EPOCH + timedelta(0, min(max(seconds, _FIRST), _LAST))
+
+
+UTC = Zone("UTC", _UTC)
 _CURRENT: ContextVar[Zone] = ContextVar("zone", default=UTC)
 current_zone = _CURRENT.get
 
@@ -127,33 +136,33 @@ def zone_names() -> set[str]:
 
 
 def zone_of(text: str) -> Zone:
-    """The zone that a name or an offset means: `Europe/Berlin`, `+02:00`, `UTC`, `local`.
+    """The zone that a name or an offset means: `Europe/Berlin`, `+02:00`, `UTC`.
 
     Raises:
         RequestError: there is none.
     """
     if text == "UTC":
         return UTC
-    if text == "local":
-        return _local_zone()
     if fixed := _FIXED.fullmatch(text):
         hours, minutes = int(fixed[2]), int(fixed[3] or 0)
         if hours < 24 and minutes < 60:
             offset = (hours * 60 + minutes) * (-60 if fixed[1] == "-" else 60)
-            return Zone(offset_text(offset), offsets=np.array([offset]))
-    return _named(text)
+            return Zone(offset_text(offset), timezone(offset * _SECOND))
+    return named_zone(text)
 
 
-def _named(name: str) -> Zone:
-    """The zone of a name of the tz database.
+def named_zone(name: str) -> Zone:
+    """The zone of a name of the tz database; not those of `right/`, which count leap seconds.
 
     Raises:
         RequestError: there is none.
     """
-    data = _stored(name)
-    if data is None:
-        raise RequestError(f"{name!r} is no time zone{_near_text(name)}")
-    return _from_file(name, data)
+    from zoneinfo import ZoneInfo
+
+    if ZONE_NAME.fullmatch(name) and not name.startswith("right/"):
+        with suppress(LookupError, OSError, ValueError):
+            return Zone(name, ZoneInfo(name))
+    raise RequestError(f"{name!r} is no time zone{_near_text(name)}")
 
 
 def _near_text(text: str) -> str:
@@ -167,155 +176,3 @@ def _near_text(text: str) -> str:
     if near:
         return f"; near: {', '.join(near)}"
     return "; names are such as Europe/Berlin, offsets such as +02:00"
-
-
-def _stored(name: str) -> bytes | None:
-    """The file of a zone in the tz database that `zoneinfo` reads; None for no such zone."""
-    import zoneinfo
-    from importlib import resources
-
-    if not _NAME.fullmatch(name):
-        return None
-    for folder in zoneinfo.TZPATH:
-        with suppress(OSError):
-            data = Path(folder, name).read_bytes()
-            return data if data.startswith(MAGIC) else None
-    with suppress(OSError, ModuleNotFoundError):
-        return resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
-    return None
-
-
-def _from_file(name: str, data: bytes) -> Zone:
-    """The zone that a time zone file describes."""
-    return ruled_zone(name, parse_tzif(data))
-
-
-def ruled_zone(name: str, found: TimeZoneFile) -> Zone:
-    """The zone of a file, with the changes that its rule makes after its last start.
-
-    Raises:
-        ValueError: the rule is none.
-    """
-    if not found.rule:
-        return Zone(name, found.starts, found.offsets)
-    rule = parse_rule(found.rule)
-    if rule.changes is None:
-        return Zone(name, found.starts, np.append(found.offsets[:-1], rule.offset))
-    last = int(found.starts[-1]) if len(found.starts) else None
-    year = _FIRST_YEAR if last is None else 1970 + last // (_CYCLE // _YEARS)
-    years = np.arange(year - 1, year + _YEARS + 3)
-    to_summer, to_standard = (change.in_years(years) for change in rule.changes)
-    starts = np.concatenate([to_standard - rule.summer_offset, to_summer - rule.offset])
-    offsets = np.repeat([rule.offset, rule.summer_offset], len(years))
-    order = np.argsort(starts, kind="stable")  # of two at once, the later one is in force
-    order = order[np.append(np.diff(starts[order]) > 0, True)]
-    if last is not None:
-        order = order[starts[order] > last]
-    return Zone(
-        name,
-        np.append(found.starts, starts[order]),
-        np.append(found.offsets, offsets[order]),
-        repeats=True,
-    )
-
-
-def _local_zone() -> Zone:
-    """The zone of this computer: of `TZ`, else of /etc/localtime or /etc/timezone, else UTC.
-
-    Raises:
-        RequestError: it cannot be told.
-    """
-    given = os.environ.get("TZ")
-    if given is not None:
-        return _posix_zone(given)
-    found = zone_of_root(_read_here)
-    if found is None and os.name != "posix":
-        raise RequestError("the time zone of this computer is not known; name it: Europe/Berlin")
-    return found or UTC
-
-
-def _posix_zone(text: str) -> Zone:
-    """The zone of a value of `TZ`: a name, the path of a file, or a rule.
-
-    Raises:
-        RequestError: it is none of these.
-    """
-    name = text.removeprefix(":")
-    try:
-        if not name:
-            return UTC
-        if name.startswith("/"):
-            return _from_file(name, Path(name).read_bytes())
-        if _stored(name) is not None:
-            return _named(name)
-        rule = TimeZoneFile(NO_TIMES, np.array([parse_rule(name).offset]), name)
-        return ruled_zone(name, rule)
-    except (OSError, ValueError, Ext4kitError) as error:
-        raise RequestError(f"TZ={text} is no time zone: {error}") from error
-
-
-def _read_here(path: str) -> str | bytes | None:
-    """What is at a path of this computer, as for `zone_of_root`."""
-    place = Path("/", path)
-    with suppress(OSError):
-        if place.is_symlink():
-            return str(place.readlink())
-        with place.open("rb") as file:
-            return file.read(MOST_BYTES + 1)
-    return None
-
-
-def zone_of_root(read: Callable[[str], str | bytes | None], whose: str = "") -> Zone | None:
-    """The zone that the system below a root directory uses; None if it does not say.
-
-    The file that /etc/localtime is or names comes first, then its name, then /etc/timezone.
-
-    Args:
-        read: gives what is at a path below the root: the target of a symlink as text, at most
-            `MOST_BYTES` and one more of a file, None for anything else.
-        whose: system that is, for people.
-
-    Raises:
-        RequestError: what it says cannot be used.
-    """
-    path, name, why = _LOCALTIME, "", ""
-    found: str | bytes | None = None
-    for _ in range(_MOST_LINKS):
-        found = read(path)
-        if not isinstance(found, str):
-            break
-        name = name or found.rpartition(_FOLDER)[2].removeprefix("posix/")
-        path = posixpath.normpath(posixpath.join("/", posixpath.dirname(path), found)).lstrip("/")
-    name = name if _NAME.fullmatch(name) and len(name) <= _MOST_NAME else ""
-    grounds = [(_LOCALTIME, name, found if isinstance(found, bytes) else None)]
-    listed = read(_TIMEZONE)
-    if isinstance(listed, bytes):
-        name = listed[:_MOST_NAME].split(b"\n")[0].strip().decode("ascii", "replace")
-        grounds.append((_TIMEZONE, name, None))
-    for ground, name, data in grounds:
-        try:
-            if zone := _grounded(name, data):
-                return replace(zone, name=f"{zone} (/{ground}{whose})")
-        except (ValueError, Ext4kitError) as error:
-            why += f"; /{ground}{whose} is of no use: {error}"
-    if why:
-        raise RequestError(why.removeprefix("; "))
-    return None
-
-
-def _grounded(name: str, data: bytes | None) -> Zone | None:
-    """The zone of a file, and without one of a name; None without either.
-
-    Raises:
-        CorruptError, UnsupportedError, ValueError: the file is of no use, and there is no name.
-        RequestError: the name is not known.
-    """
-    if data is None:
-        return _named(name) if name else None
-    try:
-        zone = _from_file(name, data)
-    except (ValueError, Ext4kitError):
-        if not name:
-            raise
-        return _named(name)
-    return zone if name else replace(zone, name="a zone without a name")

@@ -1,4 +1,4 @@
-"""Which file contents are certain as of a transaction.
+"""The contents of files as of a transaction, and their grades.
 
 The journal holds metadata, but mostly not the content of files. In ordered mode the kernel writes
 content in place, and only the inode records the write. Four rules follow:
@@ -7,8 +7,9 @@ content in place, and only the inode records the write. Four rules follow:
 * a file whose inode and map are unchanged was not written since, if its last change came before
   the transaction began to close. A later write would have a later time, but the kernel clock
   advances only every few milliseconds;
-* the same holds for a file that was deleted later in this state, if recovery grades it intact: the
-  evidence then excludes a write up to the deletion, and a later use of its blocks;
+* of a file that changed or was deleted later, recovery grades the state that it had: it knows who
+  used its blocks since. Where the last change did not come before the transaction began to close,
+  the file is consistent at most, and partial with times of whole seconds;
 * journaled content (data=journal) equals its copies, if the inode was the same when the newest
   of them was written.
 
@@ -19,19 +20,21 @@ already dirty changes no time. A mount with lazytime writes times with a delay.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
 
 from ext4kit import reasons
-from ext4kit.arrays.grouping import expand, row_bounds
-from ext4kit.arrays.types import Bools, Int64s, Rows
+from ext4kit.arrays.grouping import expand
+from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.as_of.blocks import AsOfContentBlocks, PointInTime
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.content import Content, GradedContent
+from ext4kit.grades import Grade
 from ext4kit.journal.epochs import find_in_tables
 from ext4kit.journal.recovery_pass import UNMOUNT_STEP
 from ext4kit.parsers.features import Compat
@@ -47,22 +50,7 @@ _DOUBTS = (
 )  # fmt: skip
 NANOSECOND_TIMES = 8  # i_extra_isize from which on i_ctime has nanoseconds
 COPIES_AT_ONCE = 256
-IntactContents = Callable[[Inode], Content | None]
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedContent:
-    """The content of a file and its certainty.
-
-    Attributes:
-        blocks: reader of the content.
-        runs: block map as of the transaction.
-        reason: why the content is uncertain; None if it is certain.
-    """
-
-    blocks: BlockReader
-    runs: Runs
-    reason: Reason | None = None
+RecoveredContents = Callable[[InodeTable], list[GradedContent | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +60,23 @@ class _ThenAndNow:
     Attributes:
         table: the inodes as of the transaction; row: number -> row.
         maps: their maps as of the transaction.
-        bounds: the runs of row n in `maps.runs` are `bounds[n]` to `bounds[n + 1]`.
+        maps_now: the present maps of these inodes.
+        is_same_file: True where the inode is still one of the same file.
         is_settled: True where the last change came before the transaction closed.
         doubt: index into `_DOUBTS`: why the present content may differ from the earlier one.
+        judged: number -> judged content.
+        recovered: row -> what recovery tells of its content; of all in doubt, once it is asked.
     """
 
     table: InodeTable
     row: dict[int, int]
     maps: BlockMaps
-    bounds: Rows
+    maps_now: BlockMaps
+    is_same_file: Bools
     is_settled: Bools
     doubt: Int64s
+    judged: dict[int, GradedContent] = field(default_factory=dict)
+    recovered: dict[int, GradedContent | None] = field(default_factory=dict)
 
     def has(self, inode: Inode) -> bool:
         """Whether the table holds exactly this state of the inode."""
@@ -97,72 +91,141 @@ class ContentCertainty:
         moment: the point in time.
         then: the file system as of that transaction.
         now: the file system as it is now, with the changes of fast commits.
-
-    Attributes:
-        intact_contents: from an inode of a file that was deleted later, its content at the deletion
-            if that is intact and the inode did not change in between, else None.
     """
 
     def __init__(self, moment: PointInTime, then: FileSystem, now: FileSystem) -> None:
         self.moment = moment
         self.then = then
         self.now = now
-        self.intact_contents: IntactContents = lambda _: None
+        self._recovered: RecoveredContents | None = None
         self.blocks = AsOfContentBlocks(moment)
         self._expected: InodeTable | None = None
         self._compared: _ThenAndNow | None = None
+        self._single: _ThenAndNow | None = None
 
     def expect_inodes(self, table: InodeTable) -> None:
         """Announce inodes whose contents may be read next; they are judged together."""
         self._expected = table
 
-    def judge(self, inode: Inode) -> JudgedContent:
-        """Judge the content of a regular file, from its inode as of then; not of inline data."""
+    def vouch_by(self, recovered: RecoveredContents) -> None:
+        """Grade contents that changed later as recovery does; without it, as the disk has them.
+
+        Args:
+            recovered: from inodes as of the transaction, what recovery tells of the content of each
+                in this state; None where it knows no such state.
+        """
+        self._recovered, self._compared, self._single = recovered, None, None
+
+    def judge(self, inode: Inode) -> GradedContent:
+        """The content of a regular file and its grade, from its inode as of then; not inline."""
+        if inode.size == 0:
+            return GradedContent(Content(self.blocks, 0), Grade.INTACT)
         found = self._comparison(inode)
+        if inode.number not in found.judged:
+            found.judged[inode.number] = self._judge(inode, found)
+        return found.judged[inode.number]
+
+    def _judge(self, inode: Inode, found: _ThenAndNow) -> GradedContent:
         row = found.row[inode.number]
-        start, end = found.bounds[row : row + 2].tolist()
-        runs = found.maps.runs.take(slice(start, end))
-        blocks: BlockReader = self.blocks
-        reason = None
+        runs = _runs_of(found.maps, row)
+        written, doubt = self._stored(runs, inode.size), _DOUBTS[found.doubt[row]]
+        blocks: BlockReader = self.moment.present.blocks
         if found.maps.damaged[row]:
-            reason = reasons.AS_OF_MAP_UNKNOWN
-        elif len(written := runs.take(~runs.unwritten)):
-            reason = _DOUBTS[found.doubt[row]]
-            if reason is None:
-                blocks = self.moment.present.blocks
-            elif self._is_journaled(inode, written):
-                reason = None
-            elif found.is_settled[row] and self._is_intact(inode, written):
-                reason, blocks = None, self.moment.present.blocks
-        return JudgedContent(blocks, runs, reason and reason.filled(tid=self.moment.transaction))
+            doubt = reasons.AS_OF_MAP_UNKNOWN
+        elif not len(written) or (doubt and self._is_journaled(inode, written)):
+            doubt, blocks = None, self.blocks
+        content = Content(blocks, inode.size, runs)
+        if doubt is None:
+            return GradedContent(content, Grade.INTACT)
+        told = doubt.filled(tid=self.moment.transaction)
+        if doubt is reasons.AS_OF_RECENT_CHANGE:
+            return GradedContent(content, _recent_grade(inode), (told,))
+        if self._recovered is None:
+            return GradedContent(replace(content, blocks=self.blocks), Grade.PARTIAL, (told,))
+        return self._as_recovered(inode, found, written, told)
+
+    def _as_recovered(
+        self, inode: Inode, found: _ThenAndNow, written: Runs, doubt: Reason
+    ) -> GradedContent:
+        """What recovery tells of a file that changed, and what the file still has as it was."""
+        row, grade = found.row[inode.number], Grade.PARTIAL
+        if not found.recovered:
+            assert self._recovered is not None
+            rows = np.flatnonzero((found.doubt > 0) | found.maps.damaged)
+            told = self._recovered(found.table.take(rows))
+            found.recovered.update(zip(rows.tolist(), told, strict=True))
+        given = found.recovered[row]
+        if given is None:
+            own = _runs_of(found.maps_now, row) if found.is_same_file[row] else Runs.empty()
+            kept = GradedContent(Content(self.now.blocks, inode.size, own), Grade.PARTIAL)
+            graded = self._within(written, inode.size, kept)
+        else:
+            graded = self._within(written, inode.size, given)
+            if not found.maps.damaged[row]:
+                if found.is_settled[row] or not graded.grade.is_whole:
+                    return graded
+                doubt = reasons.AS_OF_RECENT_CHANGE.filled(tid=self.moment.transaction)
+                grade = _recent_grade(inode)
+        if graded.grade is Grade.OVERWRITTEN:
+            return graded
+        return replace(graded, grade=grade, reasons=(*graded.reasons, doubt))
+
+    def _within(self, written: Runs, size: int, given: GradedContent) -> GradedContent:
+        """The blocks of a map that a content has at the same places, and the grade of these."""
+        tid, runs = self.moment.transaction, given.content.runs  # None of inline data
+        known = Runs.empty() if runs is None else self._stored(runs, size)
+        kept = _common_runs(written, known)
+        total, count = int(written.length.sum()), int(kept.length.sum())
+        content = replace(given.content, size=size, runs=kept)
+        grade, told = given.grade, given.reasons
+        if not count:
+            overwritten = reasons.AS_OF_OVERWRITTEN.filled(tid=tid)
+            return GradedContent(content, Grade.OVERWRITTEN, (overwritten,))
+        if grade.is_whole and not count == total == known.length.sum():
+            grade, told = Grade.PARTIAL, (*told, reasons.AS_OF_MAP_CHANGED.filled(tid=tid))
+        if count < total:
+            n = f"{total - count:,}"
+            told = (*told, reasons.AS_OF_BYTES_LOST.filled(n=n, total=f"{total:,}", tid=tid))
+        return GradedContent(content, grade, told)
+
+    def _stored(self, runs: Runs, size: int) -> Runs:
+        """The parts of runs that hold bytes of a file of this size."""
+        used = -(-size // self.then.superblock.block_size)
+        length = np.where(runs.unwritten, 0, np.minimum(runs.length, used - runs.logical))
+        return replace(runs, length=length).take(length > 0)
 
     # -- then and now -----------------------------------------------------------------------
 
     def _comparison(self, inode: Inode) -> _ThenAndNow:
         """The comparison that holds an inode: that of its announced table, else a separate one."""
-        if self._compared is None or not self._compared.has(inode):
+        for found in (self._compared, self._single):
+            if found is not None and found.has(inode):
+                return found
+        if self._expected is not None:
             table, self._expected = self._expected, None
-            if table is not None:
-                self._compared = self._compare(_mapped_files(table))
-            if self._compared is None or not self._compared.has(inode):
-                raw = np.frombuffer(inode.raw, np.uint8)[None, :]
-                table = parse_inodes(raw, np.array([inode.number]), self.then.superblock)
-                self._compared = self._compare(table)
-        return self._compared
+            self._compared = self._compare(_mapped_files(table))
+            if self._compared.has(inode):
+                return self._compared
+        raw = np.frombuffer(inode.raw, np.uint8)[None, :]
+        table = parse_inodes(raw, np.array([inode.number]), self.then.superblock)
+        self._single = self._compare(table)
+        return self._single
 
     def _compare(self, table: InodeTable) -> _ThenAndNow:
         maps = self.then.map_table_silently(table)
-        present, same = self._compare_inodes(table, self.moment.present)
+        now, same = self._compare_inodes(table, self.moment.present)
+        maps_now = self.moment.present.map_table_silently(now)
+        same_map = _same_runs(maps.runs, maps_now.runs, len(table))
         if self.now is not self.moment.present:  # a fast commit tells of a write into old blocks
-            same &= self._compare_inodes(table, self.now)[1]
-        mapped = self.moment.present.map_table_silently(present).runs
-        same_map = _same_runs(maps.runs, mapped, len(table))
+            now, unchanged = self._compare_inodes(table, self.now)
+            same, maps_now = same & unchanged, self.now.map_table_silently(now)
         is_settled = self._changed_before_close(table)
         return _ThenAndNow(
             table=table,
             row={number: row for row, number in enumerate(table.number.tolist())},
             maps=maps,
-            bounds=row_bounds(maps.runs.owner, len(table)),
+            maps_now=maps_now,
+            is_same_file=(now.generation == table.generation) & (now.links_count > 0),
             is_settled=is_settled,
             doubt=np.select([~same, ~same_map, ~is_settled], [1, 2, 3], 0),
         )
@@ -171,11 +234,7 @@ class ContentCertainty:
         """(the inodes in `fs`, True where they are the same)."""
         rows, readable = fs.inode_rows(table.number)
         now = parse_inodes(rows, table.number, self.then.superblock)
-        same = readable.copy()
-        for name in COMPARED_FIELDS:
-            equal = getattr(table, name) == getattr(now, name)
-            same &= equal if equal.ndim == 1 else equal.all(axis=1)
-        return now, same
+        return now, readable & are_same(table, now)
 
     def _changed_before_close(self, table: InodeTable) -> Bools:
         """True where the last change certainly came before the transaction began to close.
@@ -215,17 +274,6 @@ class ContentCertainty:
             begun = max(begun, int(ctime[ctime <= committed].max(initial=begun)))
         return begun
 
-    # -- deleted later ----------------------------------------------------------------------
-
-    def _is_intact(self, inode: Inode, written: Runs) -> bool:
-        """Whether the file was deleted in this state, and these blocks are its intact content."""
-        content = self.intact_contents(inode)
-        if content is None or content.runs is None:
-            return False
-        used = -(-inode.size // self.then.superblock.block_size)
-        intact = content.runs.take(~content.runs.unwritten)
-        return np.array_equal(_blocks(written, used), _blocks(intact, used))
-
     # -- journaled content ------------------------------------------------------------------
 
     def _is_journaled(self, inode: Inode, written: Runs) -> bool:
@@ -247,12 +295,34 @@ class ContentCertainty:
         return all(getattr(inode, name) == getattr(before, name) for name in COMPARED_FIELDS)
 
 
-def _blocks(runs: Runs, used: int) -> Int64s:
-    """(n, 2) file block and block of each one below file block `used`."""
-    run, position = expand(runs.length)
-    rows = np.stack([runs.logical[run] + position, runs.physical[run] + position], axis=1)
-    found: Int64s = rows[rows[:, 0] < used]
-    return found
+def are_same(table: InodeTable, other: InodeTable) -> Bools:
+    """True where inodes of two tables tell of the same content, written at the same time."""
+    same = np.ones(len(table), bool)
+    for name in COMPARED_FIELDS:
+        equal = getattr(table, name) == getattr(other, name)
+        same &= equal if equal.ndim == 1 else equal.all(axis=1)
+    return same
+
+
+def _recent_grade(inode: Inode) -> Grade:
+    """Of a file changed as the transaction closed; times of whole seconds hide more writes."""
+    return Grade.CONSISTENT if inode.extra_isize >= NANOSECOND_TIMES else Grade.PARTIAL
+
+
+def _runs_of(maps: BlockMaps, row: int) -> Runs:
+    """The runs of one row."""
+    return maps.runs.take(slice(*np.searchsorted(maps.runs.owner, [row, row + 1]).tolist()))
+
+
+def _common_runs(runs: Runs, others: Runs) -> Runs:
+    """The parts of runs that others have too: the same blocks at the same file blocks."""
+    mine, theirs = overlap_pairs(runs.logical, runs.length, others.logical, others.length)
+    shift = runs.physical[mine] - runs.logical[mine]
+    same = shift == others.physical[theirs] - others.logical[theirs]
+    mine, theirs, shift = mine[same], theirs[same], shift[same]
+    start = np.maximum(runs.logical[mine], others.logical[theirs])
+    end = np.minimum((runs.logical + runs.length)[mine], (others.logical + others.length)[theirs])
+    return replace(runs.take(mine), logical=start, length=end - start, physical=start + shift)
 
 
 def _mapped_files(table: InodeTable) -> InodeTable:

@@ -12,13 +12,14 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
 from ext4kit.as_of.blocks import AsOfMetadataBlocks, PointInTime, UnknownStateError, layout_blocks
-from ext4kit.as_of.content_certainty import ContentCertainty, IntactContents
+from ext4kit.as_of.content_certainty import ContentCertainty, RecoveredContents
 from ext4kit.as_of.range import AsOfRange, as_of_range
 from ext4kit.errors import RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.content import Content, GradedContent
 from ext4kit.filesystem.directories import directory_blocks
+from ext4kit.grades import Grade
 from ext4kit.journal.epochs import epochs_of
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.journal.shared_log import SharedLog
@@ -77,22 +78,28 @@ class AsOfFileSystem(FileSystem):
         """Content of a file, directory or symlink; `content_uncertainty` gives its certainty."""
         if inode.is_inline or inode.kind != "file" or inode.flags & int(InodeFlags.EA_INODE):
             return super().content(inode, runs)
-        judged = self._vouching.judge(inode)
-        return Content(judged.blocks, inode.size, judged.runs)
+        return self._vouching.judge(inode).content
+
+    def graded_content(self, inode: Inode) -> GradedContent | None:
+        """The content of a regular file as of the transaction, and its grade."""
+        if inode.kind != "file":
+            return None
+        if inode.is_inline:
+            return GradedContent(self.content(inode), Grade.INTACT)
+        return self._vouching.judge(inode)
 
     def content_uncertainty(self, inode: Inode) -> Reason | None:
         """Why the bytes that `content` returns are uncertain; None if they are certain."""
-        if inode.is_inline or inode.kind != "file":
-            return None
-        return self._vouching.judge(inode).reason
+        graded = self.graded_content(inode)
+        return None if graded is None or graded.grade is Grade.INTACT else graded.reasons[0]
 
     def content_uncertainties(self, table: InodeTable) -> list[Reason | None]:
         """`content_uncertainty` of each inode of a table."""
         return list(map(self.content_uncertainty, table.each()))
 
-    def vouch_by(self, intact_contents: IntactContents) -> None:
-        """Vouch for contents of files deleted later too (`ContentCertainty.intact_contents`)."""
-        self._vouching.intact_contents = intact_contents
+    def vouch_by(self, recovered: RecoveredContents) -> None:
+        """Grade contents that changed later as recovery does (`ContentCertainty.vouch_by`)."""
+        self._vouching.vouch_by(recovered)
 
     def _lookup_child(self, number: int, name: bytes, path: bytes) -> int:
         try:

@@ -14,6 +14,7 @@ from ext4kit.cli.session import Session, opened
 from ext4kit.errors import RequestError
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.filesystem import LIVE
+from ext4kit.grades import Grade
 from ext4kit.output.stream import DescriptorWriter
 from ext4kit.problems import Severity
 from ext4kit.report.safe import shown
@@ -38,8 +39,8 @@ def command(options: CommonOptions, targets: tuple[str, ...], version: int | Non
 
     Holes are written as zeros, or stay holes if standard output is a file. A target with more
     than 16 GiB of holes can only be written to a file. Unreadable bytes are written as zeros and
-    reported on standard error; the exit code is then 1. With --as-of, it is also 1 if the content
-    may not be that of the transaction: most file data is not journaled.
+    reported on standard error; the exit code is then 1. With --as-of, it is also 1 if a part of the
+    content is lost or may be newer; nothing is written of a file that was overwritten.
     """
     with opened(options) as session:
         if version is not None:
@@ -58,7 +59,6 @@ def command(options: CommonOptions, targets: tuple[str, ...], version: int | Non
 def _write_version(session: Session, target: bytes, number: int) -> None:
     """Write an earlier version; all that speaks against its content is told."""
     from ext4kit.cli.versions import numbered, versions_of
-    from ext4kit.recovery import Grade
     from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 
     version = numbered(versions_of(session, target, ALL_SOURCES - {SearchSource.RUNS}), number)
@@ -74,8 +74,6 @@ def _write_version(session: Session, target: bytes, number: int) -> None:
 
 def _write_node(session: Session, target: bytes) -> None:
     """Write a file of another view; all that speaks against its content is told."""
-    from ext4kit.recovery import Grade
-
     node, where = session.view.lookup(target), shown(target)
     if node.kind not in ("file", "symlink"):
         raise RequestError(f"{where} is a {node.kind}; it has no bytes to print")
@@ -101,9 +99,17 @@ def _write(session: Session, target: bytes) -> None:
     if inode.is_encrypted:
         what = "encrypted without a known key: the output is ciphertext"
         fs.problems.add(where, what, Severity.WARNING)
-    _write_content(session, fs.content(inode), where)
-    if doubt := fs.content_uncertainty(inode):
-        fs.problems.add(where, doubt.text)
+    graded = fs.graded_content(inode)
+    if graded is None:
+        _write_content(session, fs.content(inode), where)
+        if doubt := fs.content_uncertainty(inode):
+            fs.problems.add(where, doubt.text)
+        return
+    if graded.grade is not Grade.OVERWRITTEN:
+        _write_content(session, graded.content, where)
+    for reason in graded.reasons:
+        is_whole = graded.grade.is_whole
+        fs.problems.add(where, reason.text, Severity.WARNING if is_whole else Severity.ERROR)
 
 
 def _write_content(session: Session, content: Content, where: str) -> None:

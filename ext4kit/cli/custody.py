@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ext4kit.cli.options import packed
+from ext4kit.cli.outputs import check_places
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
 from ext4kit.errors import OutputError, RequestError
@@ -84,6 +85,21 @@ def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[C
         raise
 
 
+def begin(case: Case, session: Session, folder: Path, is_resumed: bool) -> None:
+    """Record before anything is written what the folder is of, for a run that goes on with it.
+
+    Raises:
+        RequestError: the folder is not empty, and nothing is gone on with.
+        OutputError: it cannot be written.
+    """
+    check_places(folder, (), is_resumed)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(case, session, folder, "unfinished")
+    except OSError as error:
+        raise OutputError(f"{folder}: {error.strerror}; choose another folder") from error
+
+
 def _end(case: Case, session: Session, folder: Path | None) -> None:
     """Hash the evidence again, report the result, and write the record."""
     if case.check is not None:
@@ -123,7 +139,8 @@ def _write(case: Case, session: Session, folder: Path | None, reason: str) -> No
     Raises:
         OSError: it cannot be written.
     """
-    from ext4kit.output.case import CASE, write_case
+    from ext4kit.output.case import write_case
+    from ext4kit.output.manifest import CASE
 
     if folder is None or not folder.is_dir():
         return

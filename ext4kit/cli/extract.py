@@ -52,8 +52,9 @@ def command(
     within a name and ** matches directories; one without a slash is a name in any directory.
 
     Folders are created, with their modes and times. Links are recorded in the manifest, and created
-    with --restore links; devices are only recorded. With --as-of, the manifest states for each file
-    whether its content is certain for that transaction.
+    with --restore links; devices are only recorded. With --as-of, each file has the grade that
+    `recover` would give it: overwritten ones are only recorded, partial ones have zeros for what is
+    lost, and the exit code is then 1.
 
     \b
     OUT/files/PATH             a target given by its path
@@ -69,7 +70,8 @@ def command(
             with progress(options.quiet, "extracting") as tell:
                 wanted = chosen.selection(session.time_of)
                 result = extract(session.fs, names, out, evidence, tell, wanted, parts)
-            case.counts = asdict(result)
+            counts = asdict(result)
+            case.counts = counts | counts.pop("grades")
             where = printable_text(str(out))
             lines = extraction_lines(result, where, human_size(result.bytes))
             show(options, [extraction_record(result, where)], lines)

@@ -1,4 +1,4 @@
-"""Handles Ctrl-C while a command runs, so that no KeyboardInterrupt is lost.
+"""Handles interrupts while a command runs, so that no KeyboardInterrupt is lost.
 
 Before and after a command nothing needs a clean-up, and the program ends at once
 (`ext4kit/__main__.py`). A command closes its manifest and removes its progress bars. It therefore
@@ -16,13 +16,15 @@ from _thread import interrupt_main, start_new_thread
 from collections.abc import Callable
 from types import FrameType
 
+from ext4kit.signals import INTERRUPTING
+
 _LINE = b"ext4kit: interrupted\n"
 _PATIENCE = 1.0  # seconds for the clean-up, in which further interrupts are ignored
 _SOON = 0.01  # seconds until a lost interrupt is raised again
 
 
 class Interrupts:
-    """The handler of SIGINT.
+    """The handler of Ctrl-C and of the other signals that interrupt.
 
     Attributes:
         is_working: whether a command runs, which cleans up when an exception is raised in it.
@@ -37,11 +39,16 @@ class Interrupts:
         self._leave: Callable[[int, FrameType | None], object] = signal.default_int_handler
 
     def take(self) -> None:
-        """Handle SIGINT from now on; the previous handler is used while no command runs."""
+        """Handle interrupts from now on; while no command runs, as SIGINT was handled before.
+
+        Signals that the program was started to ignore, as by `nohup`, stay ignored.
+        """
         before = signal.getsignal(signal.SIGINT)
         if callable(before):
             self._leave = before
-            signal.signal(signal.SIGINT, self._answer)
+            for number in INTERRUPTING:
+                if signal.getsignal(number) in (before, signal.SIG_DFL):
+                    signal.signal(number, self._answer)
             sys.unraisablehook = self._unraisable
 
     def say(self) -> None:

@@ -8,16 +8,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ext4kit.errors import OutputError, RequestError
+from ext4kit.output.manifest import read_case
 
 _BLOCK_DEVICES = Path("/sys/dev/block")
 
 
-def check_places(folder: Path | None, files: Iterable[Path]) -> None:
+def check_places(folder: Path | None, files: Iterable[Path], is_resumed: bool = False) -> None:
     """Reject outputs that cannot be new: nothing of the evidence is needed to tell.
 
     Args:
         folder: the output folder of a command, created by it with its parents.
         files: output files, created by it in folders that exist.
+        is_resumed: the folder may hold what an earlier run left.
 
     Raises:
         RequestError: a folder is not empty or not a folder, or a file exists.
@@ -25,17 +27,17 @@ def check_places(folder: Path | None, files: Iterable[Path]) -> None:
     """
     for path in (*([folder] if folder else ()), *files):
         try:
-            _check_place(path, path is folder)
+            _check_place(path, path is folder, is_resumed)
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}; choose another place") from error
 
 
-def _check_place(path: Path, is_folder: bool) -> None:
+def _check_place(path: Path, is_folder: bool, is_resumed: bool) -> None:
     if is_folder and path.exists():
         if not path.is_dir():
             raise RequestError(f"{path}: not a folder; choose a new or empty folder")
-        if any(path.iterdir()):
-            raise RequestError(f"{path}: not empty; choose a new or empty folder")
+        if not is_resumed and any(path.iterdir()):
+            raise RequestError(f"{path}: {_what_is_in(path)} choose a new or empty folder")
     elif path.is_symlink() or path.exists():
         raise RequestError(f"{path}: already exists; choose another name")
     parent = _existing(path) if is_folder else path.absolute().parent
@@ -43,6 +45,16 @@ def _check_place(path: Path, is_folder: bool) -> None:
         raise RequestError(f"{path}: {parent} is not a folder; choose another place")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: {parent} cannot be written to; choose another place")
+
+
+def _what_is_in(folder: Path) -> str:
+    """What is in the way, as the start of a sentence that asks for another folder."""
+    case = read_case(folder) or {}
+    command = case.get("command")
+    is_recovery = isinstance(command, list) and "recover" in command[1:2]
+    if is_recovery and case.get("state") == "incomplete":
+        return "holds an unfinished recovery: go on with --resume, or"
+    return "not empty;"
 
 
 def check_apart(outputs: Iterable[Path], evidence: tuple[Path, ...]) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from ext4kit.cli.custody import Custody, custody, keeping
+from ext4kit.cli.custody import Custody, begin, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, packed
 from ext4kit.cli.recovery_reports import write_reports
 from ext4kit.cli.restoring import restore_option
+from ext4kit.cli.resuming import check_resumed
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import Session, opened, show
 from ext4kit.cli.several import for_each_volume
@@ -37,6 +38,7 @@ Examples:
   ext4kit recover disk.img --volume 2 -o recovered --versions
   ext4kit recover disk.img --lost -o recovered
   ext4kit recover disk.img /home/me/project --restore all -o recovered
+  ext4kit recover disk.img -o recovered --resume
 """
 
 
@@ -49,11 +51,12 @@ class Writing:
     parts: RestoredParts = DEFAULT_PARTS
     partial: PartialFiles = PartialFiles.APART
     no_readme: bool = False
+    resume: bool = False
 
 
 _WRITING = (
     click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
-                 help="Write into this new or empty folder."),
+                 help="Write into this new or empty folder, or go on in it with --resume."),
     click.option("--dry-run", is_flag=True, help="List what would be written; write nothing."),
     restore_option,
     click.option("--partial", type=click.Choice([str(each) for each in PartialFiles]),
@@ -62,6 +65,9 @@ _WRITING = (
                  help="Where damaged files go: apart (below OUT/partial), marked (.partial in"
                  " their names), or among the others."),
     click.option("--no-readme", is_flag=True, help="Do not write README.txt and report.html."),
+    click.option("--resume", is_flag=True,
+                 help="Go on with an unfinished recovery in OUT: keep files whose hashes are right,"
+                 " write the others."),
 )  # fmt: skip
 
 
@@ -99,17 +105,20 @@ def command(
     out = None if writing.dry_run else writing.out
     if out is None and not writing.dry_run:
         raise RequestError("name an output folder with -o, or list the files with --dry-run")
-    with opened(options, folder=out) as session:
+    with opened(options, folder=out, is_resumed=writing.resume) as session:
         if out is None:
             deleted = deleted_files(session, search, chosen.selection(session.time_of))
             show(options, deleted_records(deleted), dry_run_lines(deleted))
             return
+        if writing.resume:
+            check_resumed(out, session)
         with keeping(custody, session, out) as case:
             deleted = deleted_files(session, search, chosen.selection(session.time_of))
+            begin(case, session, out, writing.resume)
             salvage = _recover(session, deleted, out, writing)
             case.counts = salvage_counts(salvage)
             if not writing.no_readme:
-                write_reports(session, case, out, writing.partial)
+                write_reports(session, case, out, writing.partial, salvage.kept)
             where = printable_text(str(out))
             show(options, [recovery_record(salvage, where)], recovery_lines(salvage, where))
         session.is_incomplete |= bool(salvage.incomplete)
@@ -121,4 +130,4 @@ def _recover(
     """Write the files, with progress on a terminal."""
     with session.step("recovering") as tell:
         evidence = session.evidence_files
-        return recover(deleted, out, tell, evidence, writing.parts, writing.partial)
+        return recover(deleted, out, tell, evidence, writing.parts, writing.partial, writing.resume)

@@ -12,16 +12,19 @@ from ext4kit.errors import OutputError
 from ext4kit.evidence.locator import NOW
 from ext4kit.output import MANIFEST
 from ext4kit.output.case import Case
+from ext4kit.output.manifest import README, REPORT
 from ext4kit.output.new_file import whole_file
 from ext4kit.output.rooted import write_all
 from ext4kit.recovery.placing import PartialFiles
 from ext4kit.report.recovery_page import recovery_page
 from ext4kit.report.recovery_readme import readme_text
-from ext4kit.report.recovery_summary import README, REPORT, RecoverySummary
+from ext4kit.report.recovery_summary import RecoverySummary
 from ext4kit.report.safe import printable_text
 
 
-def write_reports(session: Session, case: Case, out: Path, partial: PartialFiles) -> None:
+def write_reports(
+    session: Session, case: Case, out: Path, partial: PartialFiles, kept: int
+) -> None:
     """Write both, from the manifest of the folder.
 
     Raises:
@@ -34,6 +37,7 @@ def write_reports(session: Session, case: Case, out: Path, partial: PartialFiles
         made=time.time_ns(),
         version=__version__,
         partial=partial,
+        kept=kept,
         has_explanations=not session.options.lost,
     )
     path = out / MANIFEST

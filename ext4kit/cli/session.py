@@ -152,6 +152,7 @@ def opened(
     replay: bool | None = None,
     folder: Path | None = None,
     files: Sequence[Path] = (),
+    is_resumed: bool = False,
 ) -> Iterator[Session]:
     """Open the selected file system; report its problems at the end.
 
@@ -162,13 +163,14 @@ def opened(
         replay: overrides `options.replay`.
         folder: the output folder.
         files: the output files.
+        is_resumed: go on with what is in the folder.
 
     Raises:
         click.exceptions.Exit: 1, if problems make the result incomplete.
         IncompleteError: the evidence failed after it had been opened.
     """
     _check_state(options)
-    check_places(folder, files)
+    check_places(folder, files, is_resumed)
     if replay is not None:
         options = dataclasses.replace(options, replay=replay)
     with image_of(options) as image:

@@ -192,7 +192,7 @@ def _check_outputs(values: Values, names: list[str]) -> None:
         if isinstance(value, _target()) and path is None:
             raise RequestError("only one volume can be written to standard output; name a file")
         if isinstance(value, Path) and key == _FOLDER and not values.get("dry_run"):
-            check_places(value, ())
+            check_places(value, (), bool(values.get("resume")))
         for name in names if path is not None else ():
             assert path is not None
             start = glob.escape(f"{path.stem}-{name}-volume-")

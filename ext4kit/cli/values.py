@@ -6,9 +6,9 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta, timezone
 
 import click
-import numpy as np
 
 from ext4kit.selection import Limits
 from ext4kit.times import parse_moment
@@ -56,7 +56,7 @@ class OpenTime:
 
 
 TypedTime = int | OpenTime  # ns since 1970, or what becomes so
-_EARLIER = Zone("", offsets=np.array([3600]))  # a zone that is not UTC
+_EARLIER = Zone("", timezone(timedelta(hours=1)))  # a zone that is not UTC
 
 
 def moment(context: click.Context, option: click.Parameter, value: str | None) -> TypedTime | None:

@@ -6,12 +6,13 @@ import click
 
 from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.filesystem import FileSystem
-from ext4kit.parsers.tzif import MOST_BYTES
 from ext4kit.report.times import zone_line
-from ext4kit.zones import UTC, Zone, zone_names, zone_of, zone_of_root
+from ext4kit.system_zone import MOST_BYTES, local_zone, zone_of_root
+from ext4kit.zones import UTC, Zone, zone_names, zone_of
 
 IMAGE_ZONE = "image"
-_WORDS = ("UTC", "local", IMAGE_ZONE)
+_LOCAL = "local"
+_WORDS = ("UTC", _LOCAL, IMAGE_ZONE)
 TypedZone = Zone | None  # None for the zone of the image
 
 
@@ -20,8 +21,8 @@ def _zone(context: click.Context, option: click.Parameter, value: str) -> TypedZ
     if value == IMAGE_ZONE:
         return None
     try:
-        return zone_of(value)
-    except (ValueError, Ext4kitError) as error:
+        return local_zone() if value == _LOCAL else zone_of(value)
+    except Ext4kitError as error:
         raise click.BadParameter(str(error), context, option) from error
 
 

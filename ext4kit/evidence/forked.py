@@ -14,13 +14,14 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from ext4kit.signals import INTERRUPTING
+
 
 def can_fork() -> bool:
     """Whether this system has forked processes, which Windows has not."""
     return hasattr(os, "fork")
 
 
-_INTERRUPT = frozenset({signal.SIGINT})
 _BROKEN = frozenset({signal.SIGPIPE}) if can_fork() else frozenset()
 _LENGTH = struct.Struct("=Q")
 
@@ -101,13 +102,13 @@ class Forked:
         self.pipe, theirs = _pipes()
         sys.stdout.flush()
         sys.stderr.flush()
-        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
+        signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTING)
         try:
             self._pid = os.fork()
             if not self._pid:
                 _run(work, self.pipe, theirs, arguments)
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTING)
         theirs.close()
 
     def end(self) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ext4kit.errors import AccessError
+from ext4kit.grades import Grade
+from ext4kit.reasons import Reason
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -238,3 +240,18 @@ class ContentStream(io.RawIOBase):
             yield from self._content.stored_chunks(first, held, place)
             if first + held < last:
                 yield Chunk(first + held, last - first - held, None, OUTSIDE)
+
+
+@dataclass(frozen=True, slots=True)
+class GradedContent:
+    """The content of a file as of an earlier moment, and how far it can be trusted.
+
+    Attributes:
+        content: parts that are lost read as zeros.
+        grade: of the content.
+        reasons: why it is not intact, and notes on it.
+    """
+
+    content: Content
+    grade: Grade
+    reasons: tuple[Reason, ...] = ()

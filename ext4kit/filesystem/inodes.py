@@ -14,7 +14,7 @@ from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem.bitmaps import Bitmaps
 from ext4kit.filesystem.block_maps import BlockMaps, Runs, has_map, map_inodes
 from ext4kit.filesystem.blocks import BlockReader, read_blocks_or_zeros
-from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.content import Content, GradedContent
 from ext4kit.filesystem.geometry import group_and_slot
 from ext4kit.filesystem.superblocks import read_groups
 from ext4kit.parsers.directory import MODES
@@ -270,6 +270,10 @@ class Inodes:
     def content_uncertainty(self, inode: Inode) -> Reason | None:
         """Why the bytes of `content` are uncertain; now: why the kernel refuses them."""
         return self.content_uncertainties(self._as_table(inode))[0]
+
+    def graded_content(self, inode: Inode) -> GradedContent | None:
+        """The content of a file as of an earlier moment with its grade; None of any other."""
+        return None
 
     def content_uncertainties(self, table: InodeTable) -> list[Reason | None]:
         """`content_uncertainty` of each regular file of a table; None for other inodes."""

@@ -11,11 +11,12 @@ import numpy as np
 from ext4kit.arrays.types import Rows
 from ext4kit.fields import FileType
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.content import Content, GradedContent
 from ext4kit.filesystem.filesystem import FOLDER, FileSystem
 from ext4kit.filesystem.inodes import ROOT
 from ext4kit.filesystem.selected import selected_rows
 from ext4kit.filesystem.view import AT_ONCE, Folder, Node, NodeId, View, WalkBatch
+from ext4kit.grades import Grade
 from ext4kit.parsers.inode import Inode, InodeTable
 from ext4kit.reasons import Reason
 from ext4kit.selection import Selection
@@ -42,9 +43,20 @@ class LiveNode(Node):
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Why the kernel refuses the content, or why it is uncertain as of a transaction."""
+        """Why the kernel refuses the content, or why it is not intact as of a transaction."""
+        if (graded := self._graded) is not None:
+            return graded.reasons
         doubt = None if self.inode is None else self.fs.content_uncertainty(self.inode)
         return () if doubt is None else (doubt,)
+
+    @property
+    def grade(self) -> str | None:
+        """Grade of the content as of a transaction; None for the file as it is."""
+        return None if self._graded is None else self._graded.grade
+
+    @property
+    def _graded(self) -> GradedContent | None:
+        return None if self.inode is None else self.fs.graded_content(self.inode)
 
     def children(self) -> Iterable[Node]:
         """The entries of the directory, by name, without `.` and `..`."""
@@ -66,8 +78,10 @@ class LiveNode(Node):
         return next(iter(_nodes(fs, self.path, [name], found[:1])), None) if found else None
 
     def content(self) -> Content | None:
-        """The bytes of the file, or of the directory or link."""
-        return None if self.inode is None else self.fs.content(self.inode)
+        """The bytes of the file, or of the directory or link; None for an overwritten file."""
+        if self.inode is None or self.grade == Grade.OVERWRITTEN:
+            return None
+        return self.fs.content(self.inode)
 
     def link_target(self) -> bytes | None:
         """The target of a symlink."""

@@ -32,7 +32,6 @@ from ext4kit.problems import Problem, ProblemFacts
 from ext4kit.units import Progress
 from ext4kit.versions import library_versions
 
-CASE = "case.json"
 _MOST_RANGES = 1000
 _COUNT = {
     "type": ["integer", "string", "object", "null"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -17,9 +17,11 @@ from ext4kit.errors import AccessError, CorruptError, OutputError, RequestError,
 from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
+from ext4kit.filesystem.content import GradedContent
 from ext4kit.filesystem.inodes import ROOT
 from ext4kit.filesystem.live_view import LiveNode, LiveView
 from ext4kit.filesystem.selected import selected_rows
+from ext4kit.grades import Grade
 from ext4kit.output import (
     MANIFEST,
     Manifest,
@@ -56,6 +58,7 @@ class ExtractionResult:
             bytes.
         incomplete: number of files that could not be written or have unreadable parts.
         bytes: total size of the files written.
+        grades: files by grade, as of an earlier moment.
     """
 
     written: int = 0
@@ -63,6 +66,7 @@ class ExtractionResult:
     recorded: int = 0
     incomplete: int = 0
     bytes: int = 0
+    grades: dict[Grade, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ class ExtractItem:
     Attributes:
         runs: its block map; None when it is not read yet.
         is_known: False when the state of the inode is unknown (as of a transaction).
-        doubt: why its content is uncertain.
+        doubt: why the kernel refuses its content.
+        graded: its content as of an earlier moment.
     """
 
     path: bytes
@@ -81,6 +86,7 @@ class ExtractItem:
     runs: Runs | None = None
     is_known: bool = True
     doubt: Reason | None = None
+    graded: GradedContent | None = None
 
 
 def extract(
@@ -161,8 +167,8 @@ def _items(
     top_path = path or b"/"
     has_any = bool(root and len(selected_rows(fs, selection, [top_path], np.array([number]))))
     if root and has_any:
-        doubt = fs.content_uncertainty(root)
-        yield ExtractItem(top_path, parts(path), root, doubt=doubt)
+        doubt, graded = fs.content_uncertainty(root), fs.graded_content(root)
+        yield ExtractItem(top_path, parts(path), root, doubt=doubt, graded=graded)
     if not fs.has_entries(number):
         return
     start = LiveNode.of(fs, path, number, root)
@@ -174,7 +180,8 @@ def _items(
         for at, (name, inode, runs, place, is_known, doubt) in enumerate(each):
             if progress is not None and at % 64 == 0:
                 progress(place, some.total)
-            yield ExtractItem(name, parts(name), inode, runs, is_known, doubt)
+            graded = fs.graded_content(inode)
+            yield ExtractItem(name, parts(name), inode, runs, is_known, doubt, graded)
     if selection.paths and not has_any:
         fs.problems.add(", ".join(map(path_text, selection.paths)), "no file matches")
 
@@ -208,11 +215,13 @@ class _Extraction(TreeWriter[ExtractItem]):
         return _record(self._fs, item, written, found)
 
     def doubts(self, item: ExtractItem, written: Written | None) -> Iterator[Reason]:
-        """Bytes that could not be read, and why the content is uncertain."""
+        """Bytes that could not be read, and why the content is not whole."""
         for offset, length, why in written.lost if written else ():
             why = f"{why}; {ZEROS_WRITTEN}"
             yield reasons.READ_ERROR.filled(length=length, offset=offset, why=why)
-        if written is not None and item.inode.kind == "file" and item.doubt is not None:
+        if item.graded is not None:
+            yield from () if item.graded.grade.is_whole else item.graded.reasons
+        elif written is not None and item.inode.kind == "file" and item.doubt is not None:
             yield item.doubt
 
     def count(self, item: ExtractItem, written: Written | None, found: list[Reason]) -> None:
@@ -228,7 +237,10 @@ class _Extraction(TreeWriter[ExtractItem]):
         is_link &= not item.inode.is_directory
         result.links += is_link
         result.written += has_content and not is_link
-        result.recorded += not is_link and not has_content
+        result.recorded += not is_link and not has_content and item.graded is None
+        if item.graded is not None and not is_link:
+            grade = _final_grade(item.graded, written)
+            result.grades[grade] = result.grades.get(grade, 0) + 1
         result.bytes += written.size if written and has_content and not is_link else 0
         result.incomplete += bool(found)
 
@@ -239,13 +251,16 @@ class _Extraction(TreeWriter[ExtractItem]):
             raise UnwritableError(reasons.INODE_FREE.filled(number=inode.number))
         if inode.kind != "file":
             return None
-        why = ""
+        graded, why = item.graded, ""
+        if graded is not None and graded.grade is Grade.OVERWRITTEN:
+            return None
         if (first := self._first.get(inode.number)) is not None:
             try:
                 return self.output.make_hard_link(parts, first, mark)
             except UnwritableError as error:
                 why = error.reason.text
-        content, attributes = self._fs.content(inode, item.runs), _attributes(self._fs, inode)
+        content = graded.content if graded else self._fs.content(inode, item.runs)
+        attributes = _attributes(self._fs, inode)
         written = self.output.write(parts, content.chunks(), mark, attributes, content.size)
         if why:
             written.outcome.miss(RestoredPart.LINKS, why)
@@ -295,7 +310,13 @@ def _unknown_record(fs: FileSystem, item: ExtractItem) -> UnknownFile:
     }
 
 
-class ExtractedFile(fields.PathText, fields.LiveInode, RestoredFacts):
+class _Graded(TypedDict, total=False):
+    """What the record of a file as of an earlier moment has beside that of a live one."""
+
+    grade: Annotated[Grade, "With --as-of, of files: how far the content is known."]
+
+
+class ExtractedFile(_Graded, fields.PathText, fields.LiveInode, RestoredFacts):
     """A record of the manifest of `extract`."""
 
     output: fields.Output | None
@@ -330,6 +351,7 @@ class ExtractionRecord(TypedDict):
     recorded: fields.Count
     incomplete: fields.Count
     bytes: int
+    grades: NotRequired[Annotated[dict[Grade, int], "With --as-of: files by grade."]]
 
 
 def _record(
@@ -343,6 +365,10 @@ def _record(
             link = json_name(fs.link_target(inode, item.runs), "link_target")
         except (AccessError, CorruptError) as error:
             found.append(reasons.LINK_TARGET_UNREADABLE.filled(why=error))
+    graded: _Graded = {}
+    if item.graded is not None:
+        graded = {"grade": _final_grade(item.graded, written)}
+        found = [*item.graded.reasons, *found] if item.graded.grade.is_whole else found
     return {
         "output": written.path if written else None,
         **json_name(item.path),
@@ -364,12 +390,19 @@ def _record(
         "problems": texts(found),
         "reasons": coded(found),
         **link,
+        **graded,
     }
+
+
+def _final_grade(graded: GradedContent, written: Written | None) -> Grade:
+    """The grade, at most partial if parts of the content were unreadable."""
+    is_cut = written is not None and bool(written.lost) and graded.grade.is_whole
+    return Grade.PARTIAL if is_cut else graded.grade
 
 
 def extraction_record(result: ExtractionResult, out: str) -> ExtractionRecord:
     """Result of copying, as a record."""
-    return {
+    record: ExtractionRecord = {
         "record": "extraction",
         "output": out,
         "written": result.written,
@@ -378,6 +411,9 @@ def extraction_record(result: ExtractionResult, out: str) -> ExtractionRecord:
         "incomplete": result.incomplete,
         "bytes": result.bytes,
     }
+    if result.grades:
+        record["grades"] = {grade: result.grades.get(grade, 0) for grade in Grade}
+    return record
 
 
 def extraction_lines(result: ExtractionResult, out: str, size: str) -> list[str]:
@@ -388,6 +424,9 @@ def extraction_lines(result: ExtractionResult, out: str, size: str) -> list[str]
     if result.recorded:
         what = "folders and devices" if result.links else "folders, links and devices"
         lines.append(f"{result.recorded:,} {what} recorded in the manifest")
+    if result.grades:
+        counts = (f"{result.grades[one]:,} {one}" for one in Grade if one in result.grades)
+        lines.append(", ".join(counts))
     if result.incomplete:
         lines.append(f"{result.incomplete:,} incomplete; the manifest says why")
     return lines

@@ -1,4 +1,4 @@
-"""Blocks interrupts (SIGINT) while a file and its record are made consistent.
+"""Blocks interrupts (Ctrl-C and other signals) while a file and its record are made consistent.
 
 Python raises KeyboardInterrupt between any two steps, also between the creation of a file and the
 assignment of its descriptor. Interrupts therefore wait while files and records are updated. They
@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import TypeVar
 
+from ext4kit.signals import INTERRUPTING
+
 Item = TypeVar("Item")
 _AT_ONCE = 8  # files; to block and accept interrupts takes longer than to write a small one
-_INTERRUPT = frozenset({signal.SIGINT})
 _CAN_WAIT = hasattr(signal, "pthread_sigmask")
 
 
@@ -42,7 +43,7 @@ def take_uninterrupted(items: Iterable[Item], take: Callable[[Item], None]) -> N
 def _masked(how: int) -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        signal.pthread_sigmask(how, _INTERRUPT)  # may raise after it has taken effect
+        signal.pthread_sigmask(how, INTERRUPTING)  # may raise after it has taken effect
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

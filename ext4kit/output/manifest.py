@@ -13,7 +13,13 @@ from ext4kit.output.interrupts import interrupts_wait
 from ext4kit.reasons import WRITE_INTERRUPTED, Reason
 from ext4kit.times import with_iso
 
-MANIFEST = "manifest.jsonl"
+MANIFEST, CASE = "manifest.jsonl", "case.json"
+README, REPORT = "README.txt", "report.html"  # beside them
+PART = ".manifest.jsonl.part"  # the manifest of a run that goes on with an earlier one
+_RESERVE = ".reserve"
+OWN = {MANIFEST, CASE, README, REPORT, PART, _RESERVE}
+OWN |= {f".{name}.part" for name in (CASE, README, REPORT)}
+_LARGEST_CASE = 1 << 26  # bytes
 RESERVE = 1 << 16  # bytes: several records with the longest paths
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -21,6 +27,42 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 def interruption(error: BaseException) -> Reason:
     """The reason of a file whose writing an error or an interrupt ended."""
     return WRITE_INTERRUPTED.filled(why=str(error) or "interrupted")
+
+
+def encoded(values: Record) -> bytes:
+    """A record as a line of a manifest, with the text beside each time."""
+    return (_ENCODER.encode(with_iso(values)) + "\n").encode()
+
+
+def settle_manifests(out: Path) -> None:
+    """Of two manifests of runs that did not finish, keep the one that tells more.
+
+    Both have the same records in the same order.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    part, before = out / PART, out / MANIFEST
+    sizes = [path.lstat().st_size if is_regular(path) else -1 for path in (part, before)]
+    if sizes[0] > sizes[1]:
+        part.replace(before)
+    else:
+        part.unlink(missing_ok=True)
+    (out / _RESERVE).unlink(missing_ok=True)
+
+
+def is_regular(path: Path) -> bool:
+    """Whether a regular file stands there, and no link to one."""
+    return path.is_file() and not path.is_symlink()
+
+
+def read_case(out: Path) -> Record | None:
+    """The case record of a folder as it stands there; None where there is none."""
+    path, case = out / CASE, None
+    with suppress(OSError, ValueError, RecursionError):
+        if is_regular(path) and path.stat().st_size <= _LARGEST_CASE:
+            case = json.loads(path.read_bytes())
+    return case if isinstance(case, dict) else None
 
 
 class Manifest:
@@ -31,25 +73,32 @@ class Manifest:
 
     Args:
         out: the output folder.
+        is_resumed: keep an earlier manifest until this one is complete, or has more.
 
     Attributes:
         count: number of records.
     """
 
-    def __init__(self, out: Path) -> None:
-        self._reserve = out / ".reserve"
-        self._stream = (out / MANIFEST).open("xb", buffering=0)
-        self._reserve.write_bytes(b"\xff" * RESERVE)
+    def __init__(self, out: Path, is_resumed: bool = False) -> None:
+        self._out, self._is_resumed = out, is_resumed
+        self._reserve = out / _RESERVE
+        self._stream = (out / (PART if is_resumed else MANIFEST)).open("xb", buffering=0)
+        with self._reserve.open("xb") as stream:
+            stream.write(b"\xff" * RESERVE)
         self._end = 0
         self.count = 0
 
     def __enter__(self) -> Manifest:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         with interrupts_wait():
             self.release()
             self._stream.close()
+            if self._is_resumed and kind is None:
+                (self._out / PART).replace(self._out / MANIFEST)
+            elif self._is_resumed:
+                settle_manifests(self._out)
 
     @contextmanager
     def completed_by(self, waiting: Callable[[Reason], Iterable[Record]]) -> Iterator[None]:
@@ -78,7 +127,7 @@ class Manifest:
         Raises:
             OSError: the disk is full, or the record could not be written.
         """
-        line = (_ENCODER.encode(with_iso(values)) + "\n").encode()
+        line = encoded(values)
         try:
             self._write(line)
         except OSError:

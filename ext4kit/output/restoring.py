@@ -10,6 +10,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypedDict
@@ -23,6 +24,7 @@ MODE_BITS = 0o7777
 CAPABILITY = b"security.capability"
 _NEED_ROOT = (b"trusted.", b"security.")
 _SETTABLE = (b"user.", *_NEED_ROOT, b"system.posix_acl_")
+_GIVEN = (b"user.", b"trusted.", CAPABILITY, b"system.posix_acl_")
 _ON_HANDLES = os.supports_fd
 _NOT_HERE = "this system has no such thing"
 _NOT_ASKED = "only with --restore privileges"
@@ -145,6 +147,29 @@ def restore(target: WrittenEntry, inode: Attributes, parts: RestoredParts) -> Ou
     if RestoredPart.TIMES in parts:
         _try(outcome, RestoredPart.TIMES, lambda: _set_times(target, (inode.atime, inode.mtime)))
     return outcome
+
+
+def take_back(target: WrittenEntry, parts: RestoredParts, mode: int | None = None) -> None:
+    """Take back what an earlier run gave a file or folder, which is to be given it again.
+
+    What cannot be taken back is found when it is given again.
+
+    Args:
+        target: what the earlier run wrote.
+        parts: what it was to get.
+        mode: of a new file; None for a folder, whose files get nothing of it.
+    """
+    if RestoredPart.XATTRS in parts:
+        with suppress(OSError, AttributeError):
+            for name in os.listxattr(target.by(os.listxattr)):
+                if os.fsencode(name).startswith(_GIVEN):
+                    os.removexattr(target.by(os.removexattr), name)
+    with suppress(OSError):
+        if mode is not None and RestoredPart.MODE in parts:
+            _set_mode(target, mode)
+        elif mode is None and RestoredPart.PRIVILEGES in parts:
+            before = os.stat(target.by(os.stat)).st_mode  # noqa: PTH116 -- of a descriptor
+            _set_mode(target, stat.S_IMODE(before) & ~PRIVILEGE_BITS)
 
 
 def _read_xattrs(inode: Attributes, outcome: Outcome) -> dict[bytes, bytes]:

@@ -6,18 +6,21 @@ import errno
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from itertools import count as counted
 from pathlib import Path
 from typing import TypeVar
 
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
+from ext4kit.output.earlier import LONG, EarlierRun, Expected
 from ext4kit.output.interrupts import interrupts_heeded
+from ext4kit.output.manifest import CASE
 from ext4kit.output.names import NAME_LIMIT, cut, other_names, usable_name
 from ext4kit.output.restoring import (
     DEFAULT_PARTS,
@@ -28,14 +31,15 @@ from ext4kit.output.restoring import (
     Shortfall,
     WrittenEntry,
     restore,
+    take_back,
 )
 from ext4kit.problems import Problems, Severity
 from ext4kit.reasons import NAME_REFUSED, OUTPUT_LIMIT, WRITE_FAILED, Reason
+from ext4kit.units import SECTOR
 
 HASHED_HOLES_LIMIT = 16 << 30
 OUTPUTS_A_BLOCK = 16  # live files use each block once, deleted files a few times
 SPARE_OUTPUT = 1 << 30
-LONG = 1 << 16  # bytes that may take long to copy
 _REFUSALS = {errno.EINVAL, errno.ENAMETOOLONG, errno.EILSEQ}  # of a name, if not of all
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 _ZEROS = bytes(CHUNK_BYTES)
@@ -58,6 +62,7 @@ class Written:
         hard_link: the output that it is a hard link to; None for a file of its own.
         further: paths of hard links to it.
         refusal: why the file system refused its name or that of a folder; "" where it did not.
+        is_kept: an earlier run wrote it.
     """
 
     path: str
@@ -68,6 +73,7 @@ class Written:
     hard_link: str | None = None
     further: tuple[str, ...] = ()
     refusal: str = ""
+    is_kept: bool = False
 
     @property
     def reasons(self) -> list[Reason]:
@@ -91,18 +97,22 @@ class OutputDirectory:
     `restore_folder` is to be called last, for the deepest folders first.
 
     Args:
-        root: the folder; it must be new or empty.
+        root: the folder; it must be new or empty, but for a case record.
         evidence: files of the evidence, which the folder must not be part of.
         limit: maximum bytes of all files together, against maps that name blocks without end.
         parts: what files get beside their bytes.
+        is_resumed: go on with what an earlier run left there.
         refusals: number of names that the file system refused, by its reason.
+        earlier: what an earlier run left, if so.
     """
 
     root: Path
     evidence: tuple[Path, ...] = ()
     limit: int = 1 << 62
     parts: RestoredParts = DEFAULT_PARTS
+    is_resumed: bool = False
     refusals: Counter[str] = field(default_factory=Counter)
+    earlier: EarlierRun | None = None
     _left: int = 0
     _hashed: int = 0
     _folders: dict[tuple[bytes, ...], str] = field(default_factory=dict)
@@ -123,7 +133,9 @@ class OutputDirectory:
                 raise RequestError(f"{self.root}: lies in the evidence; choose another folder")
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            if any(self.root.iterdir()):
+            if self.is_resumed:
+                self.earlier = EarlierRun(self.root)
+            elif any(path.name != CASE for path in self.root.iterdir()):
                 raise RequestError(f"{self.root}: not empty; choose a new or empty folder")
         except OSError as error:
             raise OutputError(f"{self.root}: {error.strerror}; choose another folder") from error
@@ -135,6 +147,7 @@ class OutputDirectory:
         mark: str = "",
         inode: Attributes | None = None,
         size: int = LONG,
+        expected: Expected | None = None,
     ) -> Written:
         """Write one file. Interrupts that wait are accepted while a long content is copied.
 
@@ -144,6 +157,7 @@ class OutputDirectory:
             mark: appended to the name if the name is already used.
             inode: what the file is to get beside its bytes, as far as `self.parts` has it.
             size: bytes of the content.
+            expected: what an earlier run may have left of it.
 
         Raises:
             OutputError: the folder cannot be written further.
@@ -152,22 +166,35 @@ class OutputDirectory:
         if self._left <= 0:
             raise self._limit_reached()
         mode = _PRIVATE if inode is not None and RestoredPart.MODE in self.parts else 0o666
-        path, handle, refusal = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, mode))
+        make = partial(os.open, flags=NEW_FILE, mode=mode)
+        lost: tuple[tuple[int, int, str], ...] = ()
+        path, (handle, digest), refusal = self._make(
+            parts, mark, lambda at: self._kept_or_new(at, make, expected)
+        )
         try:
             try:
-                with interrupts_heeded() if size >= LONG else nullcontext():
-                    size, digest, lost = self._pour(handle, chunks)
+                is_kept = digest is not None
+                if is_kept:
+                    self._count_kept(handle)
+                    if inode is not None:
+                        take_back(WrittenEntry(self._at(path), handle), self.parts, _PRIVATE)
+                else:
+                    self.drop_unfinished(path, expected)
+                    with interrupts_heeded() if size >= LONG else nullcontext():
+                        size, digest, lost = self._pour(handle, chunks)
                 outcome = self._restore(WrittenEntry(self._at(path), handle), inode)
             finally:
                 os.close(handle)
-            return Written(path, size, digest, lost, outcome, refusal=refusal)
+            return Written(path, size, digest, lost, outcome, refusal=refusal, is_kept=is_kept)
         except BaseException as error:
             mark_incomplete(Path(self._at(path)))
             if isinstance(error, OSError):
                 raise _failure(path, error) from error
             raise
 
-    def move(self, written: Written, parts: Sequence[bytes], mark: str) -> Written:
+    def move(
+        self, written: Written, parts: Sequence[bytes], mark: str, expected: Expected | None = None
+    ) -> Written:
         """Give a written file another path, which nothing has so far.
 
         Raises:
@@ -175,8 +202,8 @@ class OutputDirectory:
         """
         before = Path(self._at(written.path))
         try:
-            opened = self._make(parts, mark, lambda at: os.open(at, NEW_FILE, _PRIVATE))
-            path, handle, refusal = opened
+            make = partial(os.open, flags=NEW_FILE, mode=_PRIVATE)
+            path, handle, refusal = self._make(parts, mark, self._over(make, expected))
             os.close(handle)
             before.replace(self._at(path))  # in the place of the new, empty file
         except OutputError:
@@ -187,6 +214,13 @@ class OutputDirectory:
             mark_incomplete(before)
             raise _failure(path, error) from error
         return replace(written, path=path, refusal=refusal or written.refusal)
+
+    def drop_unfinished(self, path: str, expected: Expected | None) -> None:
+        """Remove what earlier runs left unfinished of a file at a path below the root."""
+        if self.earlier is not None and expected is not None:
+            above, slash, name = path.rpartition("/")
+            names = (f"{above}{slash}{each}" for each in incomplete_names(name))
+            self.earlier.drop(names, expected)
 
     def make_folder(self, parts: Sequence[bytes]) -> str:
         """Create a folder and its parents where they do not exist; its path below the root.
@@ -214,16 +248,11 @@ class OutputDirectory:
             OutputError: as for `write`.
         """
         below = self._folders[tuple(parts)].rstrip("/")
-        if not _HAS_HANDLES:
-            return self._restore(WrittenEntry(self._at(below), None), inode)
         try:
-            handle = os.open(self._at(below), _FOLDER)
+            with self._opened_folder(below) as folder:
+                return self._restore(folder, inode)
         except OSError as error:
             raise _failure(below, error) from error
-        try:
-            return self._restore(WrittenEntry(self._at(below), handle), inode)
-        finally:
-            os.close(handle)
 
     def make_link(
         self, parts: Sequence[bytes], target: bytes, mark: str, inode: Attributes
@@ -233,25 +262,29 @@ class OutputDirectory:
         Raises:
             OutputError: as for `write`.
         """
-        path, _, refusal = self._make(
-            parts,
-            mark,
-            lambda at: os.symlink(os.fsdecode(target), at),  # noqa: PTH211 -- as it is
-        )
+        text = os.fsdecode(target)
+        make = partial(os.symlink, text)  # as it is
+        expected = Expected(lambda at: os.path.islink(at) and os.readlink(at) == text)  # noqa: PTH114, PTH115
+        path, _, refusal = self._make(parts, mark, self._over(make, expected))
         outcome = self._restore(WrittenEntry(self._at(path), None, is_link=True), inode)
         outcome.restored.append(RestoredPart.LINKS)
         return Written(path, len(target), None, (), outcome, refusal=refusal)
 
-    def make_hard_link(self, parts: Sequence[bytes], first: Written, mark: str) -> Written:
+    def make_hard_link(
+        self,
+        parts: Sequence[bytes],
+        first: Written,
+        mark: str,
+        expected: Expected | None = None,
+    ) -> Written:
         """Create a further name of a written file or link.
 
         Raises:
             OutputError: as for `write`.
         """
         source = self._at(first.path)
-        path, _, refusal = self._make(
-            parts, mark, lambda at: os.link(source, at, follow_symlinks=_FOLLOWS)
-        )
+        make = partial(os.link, source, follow_symlinks=_FOLLOWS)
+        path, _, refusal = self._make(parts, mark, self._over(make, expected))
         outcome = Outcome([*first.outcome.restored], [*first.outcome.missed])
         if RestoredPart.LINKS not in outcome.restored:
             outcome.restored.append(RestoredPart.LINKS)
@@ -266,6 +299,19 @@ class OutputDirectory:
             text += f" ({why}); the manifest says how each is stored"
             problems.add("names", text, Severity.WARNING)
         self._shortfall.report(problems)
+        if self.earlier is not None:
+            self.earlier.report(problems)
+
+    @contextmanager
+    def _opened_folder(self, below: str) -> Iterator[WrittenEntry]:
+        """A folder below the root, by its descriptor where calls take one; a link is refused."""
+        path = self._at(below)
+        handle = os.open(path, _FOLDER) if _HAS_HANDLES else None
+        try:
+            yield WrittenEntry(path, handle)
+        finally:
+            if handle is not None:
+                os.close(handle)
 
     def _restore(self, target: WrittenEntry, inode: Attributes | None) -> Outcome:
         outcome = Outcome() if inode is None else restore(target, inode, self.parts)
@@ -274,6 +320,41 @@ class OutputDirectory:
 
     def _at(self, below: str) -> str:
         return f"{self.root}{os.sep}{below}"
+
+    def _kept_or_new(
+        self, at: str, make: Callable[[str], int], expected: Expected | None
+    ) -> tuple[int, str | None]:
+        """(descriptor, SHA-256 of a file that is kept, None for a new one)."""
+        try:
+            return make(at), None
+        except FileExistsError:
+            if self.earlier is None or expected is None:
+                raise
+            kept = self.earlier.take(at[len(self._at("")) :], expected)
+            return kept or (make(at), None)
+
+    def _over(
+        self, make: Callable[[str], Made], expected: Expected | None
+    ) -> Callable[[str], Made]:
+        """A `make` that replaces what an earlier run left of the same file."""
+
+        def over(at: str) -> Made:
+            try:
+                return make(at)
+            except FileExistsError:
+                if self.earlier is None or expected is None:
+                    raise
+                self.earlier.take(at[len(self._at("")) :], Expected(expected.is_part))
+                return make(at)
+
+        return over
+
+    def _count_kept(self, handle: int) -> None:
+        """Count the bytes of a file that is kept, as if it had been written."""
+        facts = os.fstat(handle)
+        stored = min(facts.st_size, getattr(facts, "st_blocks", 1 << 62) * SECTOR)
+        self._left -= stored
+        self._hashed -= facts.st_size - stored
 
     def _make(
         self, parts: Sequence[bytes], mark: str, make: Callable[[str], Made]
@@ -366,13 +447,30 @@ class OutputDirectory:
         found = self._folders.get(names, "")
         for depth in range(1, len(names) + 1) if not found else ():
             if names[:depth] not in self._folders:
-                above = self.root / found
-                name, why = self._accepted(parts[depth - 1], partial(_create_directory, above))
+                name, why = self._accepted(parts[depth - 1], partial(self._create_directory, found))
                 self._folders[names[:depth]] = f"{found}{name}/"
                 if why := why or self._refused.get(found, ""):
                     self._refused[f"{found}{name}/"] = why
             found = self._folders[names[:depth]]
         return found
+
+    def _create_directory(self, above: str, name: str) -> str:
+        """Create a folder and return its name, with `~` appended while the name is in use.
+
+        A file may have the name, or a folder in other letter case. One of an earlier run is taken.
+        """
+        while True:
+            below = f"{above}{name}"
+            try:
+                Path(self._at(below)).mkdir()
+            except FileExistsError:
+                if self.earlier is not None and self.earlier.takes_folder(below):
+                    with self._opened_folder(below) as folder:
+                        take_back(folder, self.parts)
+                    return name
+                name += "~"
+            else:
+                return name
 
 
 _HAS_HANDLES = os.chmod in os.supports_fd
@@ -395,28 +493,18 @@ def _with_free_name(wanted: str, mark: str, make: Callable[[str], Made]) -> tupl
 
 def mark_incomplete(path: Path) -> None:
     """Give an unfinished file a new name that marks it as incomplete."""
-    name = cut(path.name, NAME_LIMIT - 20) + ".incomplete"
-    while path.with_name(name).exists():
-        name += "~"
-    path.rename(path.with_name(name))
+    names = map(path.with_name, incomplete_names(path.name))
+    path.rename(next(each for each in names if not os.path.lexists(each)))
+
+
+def incomplete_names(name: str) -> Iterator[str]:
+    """Names of a file that stays unfinished; the first that is free is used."""
+    start = cut(name, NAME_LIMIT - 20) + ".incomplete"
+    return (start + "~" * more for more in counted())
 
 
 def _shown(parts: Sequence[bytes]) -> str:
     return "/".join(usable_name(part) for part in parts)
-
-
-def _create_directory(above: Path, name: str) -> str:
-    """Create a folder and return its name, with `~` appended while the name is in use.
-
-    A file may have the name, or a folder in other letter case.
-    """
-    while True:
-        try:
-            (above / name).mkdir()
-        except FileExistsError:
-            name += "~"
-        else:
-            return name
 
 
 class UnwritableError(OutputError):

@@ -1,50 +1,61 @@
-"""What recovery proves of files that were deleted after the time that `--as-of` shows."""
+"""What recovery tells of contents that changed after the time that `--as-of` shows."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 
+import numpy as np
+
+from ext4kit.arrays.grouping import expand
 from ext4kit.as_of import AsOfFileSystem
-from ext4kit.as_of.content_certainty import COMPARED_FIELDS
+from ext4kit.as_of.content_certainty import RecoveredContents, are_same
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
-from ext4kit.filesystem.content import Content
-from ext4kit.parsers.inode import Inode
+from ext4kit.filesystem.content import Content, GradedContent
+from ext4kit.parsers.inode import InodeTable
 from ext4kit.problems import Problems
-from ext4kit.recovery.model import Grade
 from ext4kit.recovery.pipeline import find_deleted
+from ext4kit.recovery.records import FoundFiles
 from ext4kit.recovery.search_sources import JOURNAL_ONLY
 
 
 def vouch_by_recovery(fs: FileSystem) -> None:
-    """Let a file system as of a transaction vouch for contents that recovery grades intact.
+    """Let a file system as of a transaction grade contents that changed later as `recover` does.
 
-    The journal is searched for deleted files when a content is first in doubt.
+    The journal is searched when a content is first in doubt.
     """
     assert isinstance(fs, AsOfFileSystem)
-    found = cache(lambda: _intact_files(fs.now))
-
-    def content(inode: Inode) -> Content | None:
-        for last, kept in found().get((inode.number, inode.generation), ()):
-            if all(getattr(last, name) == getattr(inode, name) for name in COMPARED_FIELDS):
-                return kept
-        return None
-
-    fs.vouch_by(content)
+    found = cache(lambda: _recovered_contents(fs.now, fs.moment.order))
+    fs.vouch_by(lambda table: found()(table))
 
 
-def _intact_files(now: FileSystem) -> dict[tuple[int, int], list[tuple[Inode, Content]]]:
-    """(inode, generation) -> (last state, content) of intact deleted files; what fails has none."""
+def _recovered_contents(now: FileSystem, tid: int) -> RecoveredContents:
+    """From inodes as of a tid, their contents; no content if the search fails."""
     quiet = FileSystem(now.blocks, now.superblock, Problems())  # `recover` reports its problems
     quiet.journal_device = now.journal_device
-    found = defaultdict(list)
     try:
-        files = find_deleted(quiet, sources=JOURNAL_ONLY).files
+        files = find_deleted(quiet, sources=JOURNAL_ONLY, as_of=tid).files
     except Ext4kitError:
-        return {}
-    for file in files:
-        content = file.content()
-        if file.grade is Grade.INTACT and file.inode is not None and content is not None:
-            found[file.inode.number, file.inode.generation].append((file.inode, content))
-    return found
+        return lambda table: [None] * len(table)
+    assert isinstance(files, FoundFiles)
+    states, candidates = files.blocks.history.states.table, files.blocks.candidates
+    state = candidates.state_row
+    keys = states.number[state] << 32 | states.generation[state]
+    order = np.lexsort((candidates.superseded, keys))  # of each file the last state comes first
+    keys = keys[order]
+
+    def contents(table: InodeTable) -> list[GradedContent | None]:
+        wanted = table.number << 32 | table.generation
+        first, end = (np.searchsorted(keys, wanted, side) for side in ("left", "right"))
+        row, position = expand(end - first)
+        candidate = order[first[row] + position]
+        same = are_same(table.take(row), states.take(state[candidate]))
+        row, place = np.unique(row[same], return_index=True)
+        found: list[GradedContent | None] = [None] * len(table)
+        for at, file in zip(row.tolist(), replace(files, rows=candidate[same][place]), strict=True):
+            content = file.content() or Content(now.blocks, 0)
+            found[at] = GradedContent(content, file.grade, file.reasons)
+        return found
+
+    return contents

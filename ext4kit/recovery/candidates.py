@@ -61,7 +61,10 @@ class Candidates:
 
 
 def select_candidates(
-    history: History, versions: bool, maps: RebuiltMaps | None = None
+    history: History,
+    versions: bool,
+    maps: RebuiltMaps | None = None,
+    as_of: int | None = None,
 ) -> Candidates:
     """Each deleted instance in its last content state, on request also earlier versions.
 
@@ -69,6 +72,7 @@ def select_candidates(
         history: the states.
         versions: add earlier versions.
         maps: rebuilt maps, for instances without a content state.
+        as_of: add the states as of this tid.
     """
     if not len(history.states):
         none = np.zeros(0, np.int64)
@@ -81,15 +85,32 @@ def select_candidates(
     if versions:
         rows = np.union1d(_earlier_version_rows(history), _watched_rows(history))
         parts.append(_from_states(history, np.setdiff1d(rows, last), True))
+    elif as_of is not None:
+        rows = _rows_as_of(history, as_of)
+        parts.append(_from_states(history, np.setdiff1d(rows, last), True))
     return _concat(parts)
 
 
 def _watched_rows(history: History) -> Rows:
     """Content states of the watched inodes that are regular files, without those on disk."""
     states = history.states
-    kept = np.isin(states.table.number, history.watched) & (states.tid != TID_ON_DISK)
-    kept &= states.describes_content & states.table.is_regular
-    return np.flatnonzero(kept)
+    return _logged_files(history, np.flatnonzero(np.isin(states.table.number, history.watched)))
+
+
+def _rows_as_of(history: History, tid: int) -> Rows:
+    """Content states as of a tid that are regular files."""
+    numbers = np.unique(history.states.table.number)
+    rows = history.rows_at(numbers, np.full(len(numbers), tid))
+    return _logged_files(history, rows[rows != NO_ROW])
+
+
+def _logged_files(history: History, rows: Rows) -> Rows:
+    """Of states those that describe the content of a regular file, without those on disk."""
+    states = history.states
+    kept: Bools = states.describes_content & states.table.is_regular
+    kept = kept & (states.tid != TID_ON_DISK)
+    found: Rows = rows[kept[rows]]
+    return found
 
 
 def _from_states(history: History, rows: Int64s, superseded: bool) -> Candidates:

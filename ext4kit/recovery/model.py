@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ext4kit.fields import FileType
 from ext4kit.filesystem.content import Content
+from ext4kit.grades import Grade as Grade
 from ext4kit.history.places import Ground
 from ext4kit.parsers.inode import Inode
 from ext4kit.reasons import Reason, texts
@@ -17,21 +18,6 @@ if TYPE_CHECKING:
     from ext4kit.filetypes.identify import Kind
     from ext4kit.recovery.evidence_places import EvidencePlaces
     from ext4kit.recovery.xattrs import FileXattrs
-
-
-class Grade(StrEnum):
-    """How much of a deleted file is recoverable, and with what certainty."""
-
-    INTACT = "intact"  # the last committed content: the evidence excludes a later write
-    CONSISTENT = "consistent"  # all records agree; a write without a record is not excluded
-    PARTIAL = "partial"  # a part was reused or cannot be confirmed; the rest is there
-    OVERWRITTEN = "overwritten"  # nothing of it is left that can be attributed
-    CARVED = "carved"  # content found without an inode
-
-    @property
-    def is_whole(self) -> bool:
-        """True if no part is known to be lost or to belong to another file."""
-        return self in (Grade.INTACT, Grade.CONSISTENT)
 
 
 class DeletionGround(StrEnum):

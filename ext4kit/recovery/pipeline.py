@@ -36,6 +36,7 @@ def find_deleted(
     sources: Set[SearchSource] = ALL_SOURCES,
     progress: Progress | None = None,
     watched: Int64s = NO_NUMBERS,
+    as_of: int | None = None,
 ) -> DeletedFiles:
     """All deleted files of which the evidence holds a record, with their grades.
 
@@ -46,13 +47,15 @@ def find_deleted(
         progress: called with (done, total): bytes of unallocated space read, then rounds of
             matching carved contents to inodes.
         watched: inode numbers of which each recorded state is an earlier version.
+        as_of: without `versions`: the state of each inode as of this tid is an earlier version.
     """
     shared = SharedLog.of(fs)
-    history, fs = read_history(shared, keeps_rewritten=versions, watched=watched), shared.fs
+    keeps_rewritten, fs = versions or as_of is not None, shared.fs
+    history = read_history(shared, keeps_rewritten=keeps_rewritten, watched=watched)
     scan = scan_unallocated(history, sources, progress)
     artifacts = derive_artifacts(history, scan, sources)
     history = artifacts.history  # with the states that were found
-    candidates = select_candidates(history, versions, artifacts.maps)
+    candidates = select_candidates(history, versions, artifacts.maps, as_of)
     names = name_candidates(history, candidates, artifacts.entries)
     xattrs = XattrReader(history, artifacts.metadata)
     xattrs.report_ownerless()

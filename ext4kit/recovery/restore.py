@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ext4kit.errors import OutputError
+from ext4kit.fields import Record
+from ext4kit.filesystem.content import Content
 from ext4kit.output import (
     MANIFEST,
     Manifest,
@@ -16,11 +21,19 @@ from ext4kit.output import (
     Written,
     output_limit,
 )
+from ext4kit.output.earlier import Expected, holds_only
+from ext4kit.output.manifest import encoded
 from ext4kit.output.restoring import DEFAULT_PARTS, Attributes, RestoredPart, RestoredParts
 from ext4kit.output.writing import Parts, TreeWriter
-from ext4kit.reasons import Reason
+from ext4kit.reasons import READ_ERROR, Reason
 from ext4kit.recovery.deleted_files import DeletedFiles
-from ext4kit.recovery.manifest import RecoveredFile, final_grade, manifest_record
+from ext4kit.recovery.manifest import (
+    RecoveredFile,
+    file_facts,
+    file_identity,
+    final_grade,
+    manifest_record,
+)
 from ext4kit.recovery.model import DeletedFile, Grade
 from ext4kit.recovery.placing import (
     OutputPath,
@@ -38,12 +51,14 @@ class RecoveryResult:
 
     Attributes:
         written: files written; recorded: records without a file.
+        kept: those of the written ones that an earlier run wrote.
         links: symbolic and hard links made; folders: deleted directories made or completed.
         incomplete: files that failed or have unreadable parts.
         bytes: bytes of the files written; grades: records by grade.
     """
 
     written: int = 0
+    kept: int = 0
     links: int = 0
     folders: int = 0
     recorded: int = 0
@@ -59,6 +74,7 @@ def recover(
     evidence: tuple[Path, ...] = (),
     parts: RestoredParts = DEFAULT_PARTS,
     partial: PartialFiles = PartialFiles.APART,
+    resume: bool = False,
 ) -> RecoveryResult:
     """Write deleted files below `out`, with a manifest record for each.
 
@@ -69,15 +85,16 @@ def recover(
         evidence: files of the evidence; `out` must be outside them.
         parts: what to restore beside the bytes.
         partial: where to write files that are graded partial.
+        resume: go on with what an earlier run with the same arguments wrote into `out`.
 
     Raises:
         RequestError: `out` is not empty or is in the evidence.
         OutputError: writing failed; the manifest is valid up to the last record.
     """
-    output = OutputDirectory(out, evidence, output_limit(deleted.fs.blocks), parts)
+    output = OutputDirectory(out, evidence, output_limit(deleted.fs.blocks), parts, resume)
     result = RecoveryResult()
     try:
-        with Manifest(out) as manifest:
+        with Manifest(out, resume) as manifest:
             work = _Recovery(output, manifest, result, partial)
             work.write_all(_counted(deleted, progress))
             output.report(deleted.problems)
@@ -156,6 +173,7 @@ class _Recovery(TreeWriter[DeletedFile]):
         result.folders += file.kind == "directory"
         if file.kind == "file":
             result.written += 1
+            result.kept += written.is_kept
             result.bytes += written.size
             result.incomplete += bool(written.lost)
 
@@ -170,6 +188,10 @@ class _Recovery(TreeWriter[DeletedFile]):
             path, written = nameless, self._write_at(file, nameless)
             self.output.refusals[error.why] += 1
             written = replace(written, refusal=error.why)
+        else:
+            if self.output.earlier is not None and not written.is_kept:  # it may have failed twice
+                other = "/".join(map(os.fsdecode, nameless_path(file, path[-1])))
+                self.output.drop_unfinished(other, self._expected(file, file.content()))
         return self._with_further_names(file, path[0], written)
 
     def _write_at(self, file: DeletedFile, path: Parts) -> Written:
@@ -177,9 +199,17 @@ class _Recovery(TreeWriter[DeletedFile]):
         content, mark = file.content(), disambiguator(file)
         assert content is not None
         place, inode = self._placed(path, file.grade), _attributes(file)
-        written = self.output.write(place, content.chunks(), mark, inode, content.size)
+        expected = self._expected(file, content)
+        written = self.output.write(place, content.chunks(), mark, inode, content.size, expected)
         final = self._placed(path, final_grade(file, written))
-        return written if final == place else self.output.move(written, final, mark)
+        return written if final == place else self.output.move(written, final, mark, expected)
+
+    def _expected(self, file: DeletedFile, content: Content | None) -> Expected | None:
+        """What an earlier run may have left of a file; None without such a run."""
+        if self.output.earlier is None or content is None:
+            return None
+        is_part = partial(holds_only, content.chunks, content.size)
+        return Expected(is_part, content.size, partial(_is_record_of, file))
 
     def _placed(self, path: Parts, grade: Grade) -> Parts:
         """A path, or that of a damaged file instead of it."""
@@ -196,10 +226,11 @@ class _Recovery(TreeWriter[DeletedFile]):
         if not file.other_paths or RestoredPart.LINKS not in self.output.parts:
             return written
         further, grade = [], final_grade(file, written)
+        expected = self._expected(file, file.content())
         for path in file.other_paths:
             other = self._placed((top, *path.strip(b"/").split(b"/")), grade)
             try:
-                link = self.output.make_hard_link(other, written, disambiguator(file))
+                link = self.output.make_hard_link(other, written, disambiguator(file), expected)
             except UnwritableError as error:
                 written.outcome.miss(RestoredPart.LINKS, error.reason.text)
             else:
@@ -231,6 +262,17 @@ class _Recovery(TreeWriter[DeletedFile]):
 def is_written(file: DeletedFile) -> bool:
     """Whether `recover` writes a file; of others, only the record is written."""
     return file.content() is not None and file.grade is not Grade.OVERWRITTEN
+
+
+def _is_record_of(file: DeletedFile, record: Record) -> bool:
+    """Whether a record of an earlier run tells the same of a file, and that it could be read.
+
+    Grade and reasons depend on how it was written.
+    """
+    facts: Record = {**file_identity(file), **file_facts(file, None)}
+    same = {name: facts[name] for name in facts.keys() - {"grade", "problems", "reasons"}}
+    is_same = json.loads(encoded(same)).items() <= record.items()
+    return is_same and READ_ERROR.code not in json.dumps(record.get("reasons"))
 
 
 def _attributes(file: DeletedFile) -> Attributes | None:

@@ -13,6 +13,7 @@ from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult, i
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.model import Unbound
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
+from ext4kit.report.phrases import already_text
 from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import TableText, human_size, table_lines
 from ext4kit.report.times import time_text
@@ -210,6 +211,9 @@ class RecoveryCounts(TypedDict):
     """Numbers of files by result."""
 
     written: fields.Count
+    kept: Annotated[
+        int, "Number of written files that an earlier run had already written (--resume)."
+    ]
     links: Annotated[
         int, "Number of links created: symbolic links, and hard links for further names of a file."
     ]
@@ -312,6 +316,8 @@ def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
     rows = [(str(grade), f"{salvage.grades[grade]:,}") for grade in Grade if salvage.grades[grade]]
     lines = table_lines(("grade", "files"), rows, right={1}) + [""] if rows else []
     lines.append(f"{salvage.written:,} written to {out} ({human_size(salvage.bytes)})")
+    if salvage.kept:
+        lines.append(already_text(salvage.kept))
     made = [(salvage.links, "link"), (salvage.folders, "folder")]
     if words := [f"{count:,} {what}{'s' * (count != 1)}" for count, what in made if count]:
         lines.append(" and ".join(words) + " restored")
@@ -331,6 +337,7 @@ def salvage_counts(salvage: RecoveryResult) -> RecoveryCounts:
     """The counts of a recovery."""
     return {
         "written": salvage.written,
+        "kept": salvage.kept,
         "links": salvage.links,
         "folders": salvage.folders,
         "recorded": salvage.recorded,

@@ -19,6 +19,11 @@ def count_text(number: int, word: str) -> str:
     return f"{number:,} {word}{'s' * (number != 1)}"
 
 
+def already_text(kept: int) -> str:
+    """How many of some files an earlier run wrote: `2 of them were there already`."""
+    return f"{kept:,} of them {'was' if kept == 1 else 'were'} there already"
+
+
 def duration_text(span: int) -> str:
     """A span of ns in its largest unit: `6 days`."""
     seconds = span // NANOSECONDS

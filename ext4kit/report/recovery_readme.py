@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ext4kit.filetypes.categories import Category
 from ext4kit.recovery import Grade
 from ext4kit.recovery.placing import FRAGMENTS, OTHER, PartialFiles
-from ext4kit.report.phrases import count_text
+from ext4kit.report.phrases import already_text, count_text
 from ext4kit.report.recovery_summary import NOT_WRITTEN, RecoverySummary
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import time_text
@@ -67,6 +67,11 @@ def sections(summary: RecoverySummary) -> Iterator[ReadmeSection]:
         (
             f"ext4kit {summary.version} found deleted files in the image {summary.image} and wrote"
             f" them here on {time_text(summary.made)}. The image was only read.",
+            *(
+                f"{already_text(count)}: an earlier run wrote them, and their hashes are right."
+                for count in [summary.kept]
+                if count
+            ),
             f"The command was: {summary.command}",
             *_zone_texts(),
         ),

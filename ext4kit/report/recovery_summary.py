@@ -17,7 +17,6 @@ from ext4kit.recovery import Grade
 from ext4kit.recovery.manifest import RecoveredFile
 from ext4kit.recovery.placing import PartialFiles
 
-README, REPORT = "README.txt", "report.html"  # beside the manifest
 MOST_ROWS = 10_000
 NOT_WRITTEN = ""  # in place of a folder: files of which only a record was written
 _PLAIN = {  # in the words of someone who has lost files; of other reasons the sentence itself
@@ -100,6 +99,7 @@ class RecoverySummary:
         command: the command that wrote the folder.
         made: ns since 1970; version: of the program.
         partial: where damaged files were written.
+        kept: files that an earlier run wrote.
         has_explanations: whether `explain` explains the records.
         folders: by name, `carved/KIND` for contents without an inode.
         grades: files by grade, written or not.
@@ -116,6 +116,7 @@ class RecoverySummary:
     made: int
     version: str
     partial: PartialFiles = PartialFiles.APART
+    kept: int = 0
     has_explanations: bool = True
     folders: dict[str, FolderSummary] = field(default_factory=dict)
     grades: Counter[str] = field(default_factory=Counter)

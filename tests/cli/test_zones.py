@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from ext4kit.parsers.tzif import MAGIC
 from tests.cli.conftest import Run
 
 BERLIN = ("--tz", "Europe/Berlin")
@@ -120,7 +119,7 @@ def test_the_file_that_the_image_has_comes_before_the_rules_of_today(
         ({"etc/timezone": b"local\n"}, "'local' is no time zone"),
         ({"etc/timezone": b"Nowhere/\x1b[31m"}, "/etc/timezone of the image is of no use"),
         (
-            {"etc/localtime": MAGIC + b"2" + bytes(15) + struct.pack(">6I", *[1 << 31] * 6)},
+            {"etc/localtime": b"TZif2" + bytes(15) + struct.pack(">6I", *[1 << 31] * 6)},
             "/etc/localtime of the image is of no use",
         ),
     ],

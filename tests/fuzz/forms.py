@@ -55,7 +55,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("recover IMAGE -o OUT SOURCES",
      "recover IMAGE -o OUT --min-grade partial --restore links,folders"),
     ("recover IMAGE -o OUT --lost", "recover IMAGE -o OUT --partial marked --no-readme",
-     "recover IMAGE -o OUT --partial among"),
+     "recover IMAGE -o OUT --partial among --resume"),
     ("explain IMAGE INODE", "explain IMAGE TARGET --versions", "explain IMAGE INODE SOURCES",
      "explain IMAGE --manifest OUT --record 1"),
     ("versions IMAGE TARGET", "versions IMAGE TARGET --diff", "versions IMAGE TARGET -o OUT",

@@ -27,7 +27,7 @@ from ext4kit.errors import AccessError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal import Log
 from ext4kit.parsers.inode import Inode
-from ext4kit.recovery import vouch_by_recovery
+from ext4kit.recovery import Grade, vouch_by_recovery
 from sample_images.recipes import machine
 from sample_images.recipes.ondisk import Disk
 from sample_images.recipes.score import read_records
@@ -142,10 +142,14 @@ class Verdict:
             self.unknown += 1
 
     def _add_content(self, fs: FileSystem, path: bytes, inode: Inode, node: Node) -> None:
+        graded = fs.graded_content(inode)
+        assert graded is not None
         if fs.content_uncertainty(inode):
             self.doubtful += 1
+        else:
+            self.vouched += 1
+        if not graded.grade.is_whole:
             return
-        self.vouched += 1
         if hashlib.sha256(fs.content(inode).read(0, inode.size)).hexdigest() != node.digest:
             self.wrong.append(f"{fs.as_of}: {path!r} has other content")
 
@@ -445,18 +449,18 @@ def test_cat_gives_what_was_there_or_says_that_it_is_not_certain(
     done = ext4kit("extract", session.image, "/", "-o", out, *options)
     records = list(read_records(out))
     files = {each["path"].encode(): each for each in records if each["type"] == "file"}
-    sure = [path for path, each in files.items() if not each["problems"]]
-    doubtful = [path for path, each in files.items() if each["problems"]]
+    sure = [path for path, each in files.items() if Grade(each["grade"]).is_whole]
+    doubtful = [path for path, each in files.items() if each["grade"] == Grade.PARTIAL]
     assert files.keys() == {path for path, node in tree.items() if node.mode >> 12 == 8}
     assert sure
     assert doubtful
     assert all(files[path]["sha256"] == tree[path].digest for path in sure)
-    assert all("content is uncertain" in files[path]["problems"][0] for path in doubtful)
+    assert all(files[path]["problems"] for path in doubtful)
     assert done.returncode == 1
     assert ext4kit("cat", session.image, sure[0].decode(), *options).returncode == 0
     unsure = ext4kit("cat", session.image, doubtful[0].decode(), *options)
     assert unsure.returncode == 1
-    assert "content is uncertain" in unsure.stderr
+    assert files[doubtful[0]]["problems"][0] in unsure.stderr
 
 
 def test_a_transaction_out_of_reach_is_refused_with_the_range(

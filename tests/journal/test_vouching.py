@@ -12,8 +12,9 @@ from ext4kit.as_of import AsOfFileSystem, UnknownStateError, file_system_as_of
 from ext4kit.as_of.content_certainty import _same_runs
 from ext4kit.errors import RequestError
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.content import Content
-from ext4kit.parsers.inode import Inode
+from ext4kit.filesystem.content import Content, GradedContent
+from ext4kit.grades import Grade
+from ext4kit.parsers.inode import InodeTable
 from tests.journal.debugfs_session import FIRST, NOW, SIZE, Session, content
 from tests.journal.kernel_log import opened
 
@@ -82,8 +83,8 @@ def test_in_the_last_transaction_of_a_mount_all_is_settled(tmp_path: Path) -> No
         assert doubt(as_of(made, FIRST), b"/file") == ("" if skipped == 2 else RECENT)
 
 
-def _given(content: Content, _inode: Inode) -> Content:
-    return content
+def _given(content: Content, table: InodeTable) -> list[GradedContent | None]:
+    return [GradedContent(content, Grade.INTACT)] * len(table)
 
 
 def test_a_file_deleted_later_is_certain_by_its_own_blocks_alone(tmp_path: Path) -> None:
@@ -95,7 +96,8 @@ def test_a_file_deleted_later_is_certain_by_its_own_blocks_alone(tmp_path: Path)
     made.step("rm file", "mkdir another")  # with its inode
     made.finish()
     for first, count, code in (
-        (block, 3, ""), (block + 1, 3, CHANGED), (block, 2, CHANGED), (block, 4, ""),
+        (block, 3, ""), (block + 1, 3, "as-of-overwritten"), (block, 2, "as-of-map-changed"),
+        (block, 4, ""),
     ):  # fmt: skip
         then = as_of(made, FIRST + 1)
         kept = Content(then.blocks, 3 * SIZE, runs((0, 0, count, first, 0)))
@@ -103,7 +105,7 @@ def test_a_file_deleted_later_is_certain_by_its_own_blocks_alone(tmp_path: Path)
         assert doubt(then, b"/file") == code, (first - block, count)
     recent = as_of(made, FIRST)  # a write right behind it leaves no record
     recent.vouch_by(partial(_given, Content(recent.blocks, 3 * SIZE, runs((0, 0, 3, block, 0)))))
-    assert doubt(recent, b"/file") == CHANGED
+    assert doubt(recent, b"/file") == RECENT
 
 
 def test_in_the_newest_transaction_all_is_settled(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("stat", "IMAGE", "/", "--view", "deleted"),
     ("stat", "IMAGE", "/", "<1>", "<7>", "<8>", "<12>", "<13>"),
     ("extract", "IMAGE", "/", "-o", FOLDER, "--verify-evidence"),
+    ("extract", "IMAGE", "/", "-o", FOLDER, "--as-of", "3"),
     ("deleted", "IMAGE", "--versions", "--names"),
     ("deleted", "IMAGE", "--lost"),
     ("recover", "IMAGE", "--versions", "-o", FOLDER, "--operator", "N. N.", "--case-number", "17"),
