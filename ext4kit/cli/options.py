@@ -186,7 +186,7 @@ _KEYS = (
                  default=_LIMITS.key_memory >> 20, show_default=True,
                  help="Memory for deriving a key."),
     click.option("--unpack-limit", callback=byte_count, metavar="SIZE",
-                 help="Space for a decompressed image (20G); by default half of what is free."),
+                 help="Space for a decompressed image (20G); by default half of the free space."),
 )  # fmt: skip
 _JSON = (click.option("--json", is_flag=True, help="Write JSON lines to standard output."),)
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress.")

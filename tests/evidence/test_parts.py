@@ -55,8 +55,8 @@ def test_a_part_that_is_no_file_of_the_folder_is_refused(
     assert run(["volumes", str(folder / first)]) == 3
     said = capsys.readouterr().err
     assert said == (
-        f"ext4kit: {folder / second}: by its name a piece of {first}, but it is {what}; put the"
-        " piece itself there, or take this one away\n"
+        f"ext4kit: {folder / second}: by its name a part of {first}, but it is {what}; put the "
+        "part itself there, or remove this one\n"
     )
 
 

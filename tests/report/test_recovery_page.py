@@ -52,7 +52,7 @@ def test_the_readme_has_the_real_counts_and_no_folder_that_is_not_there(out: Pat
     assert "Damaged files are in the folder partial." in words
     assert f"{grades['carved']} contents have no name" in words
     assert f"Of {grades['overwritten']} deleted files no content was found" in words
-    assert "No file is known to be whole." in words
+    assert "No recovered file is known to be undamaged." in words
 
 
 @pytest.mark.parametrize("sample", ["rm_rf_tree", "power_cut"])
