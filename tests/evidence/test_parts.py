@@ -93,7 +93,7 @@ def test_of_links_to_an_image_elsewhere_its_place_is_named(tmp_path: Path) -> No
         (tmp_path / "disk" / name).write_bytes(b"1" * 4096)
         (tmp_path / "links" / name).symlink_to(tmp_path / "disk" / name)
     there = tmp_path / "disk" / "disk.001"
-    with pytest.raises(AccessError, match=f"open the image where it lies, {there}$"):
+    with pytest.raises(AccessError, match=f"open the image at its own path, {there}$"):
         open_evidence(tmp_path / "links" / "disk.001")
     with open_evidence(there) as evidence:
         assert evidence.source.size == 8192
