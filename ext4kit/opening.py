@@ -159,7 +159,7 @@ class Image:
         have = ", ".join(map(self.evidence.place, self.evidence.volumes)) or "none"
         text = f"{self.evidence.path}: no volume at {locator.volume} (there are: {have})"
         if any(volume.kind in ENCRYPTED for volume in self.evidence.volumes):
-            text += "; what is in an encrypted volume needs its key"
+            text += "; an encrypted volume can be read only with its key"
         raise RequestError(text)
 
     def locator_of(self, volume: ImageVolume, locator: Locator | None = None) -> Locator:

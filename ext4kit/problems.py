@@ -19,8 +19,8 @@ class Severity(StrEnum):
 class ProblemFacts(TypedDict):
     """A problem in records."""
 
-    where: Annotated[str, "What it is about."]
-    what: Annotated[str, "What was found."]
+    where: Annotated[str, "The place or structure concerned."]
+    what: Annotated[str, "The problem."]
     severity: Annotated[Severity, "Severity of the problem."]
 
 

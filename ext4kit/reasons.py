@@ -342,8 +342,8 @@ AS_OF_MAP_UNKNOWN = Reason(
 )
 AS_OF_BYTES_LOST = Reason(
     "as-of-bytes-lost",
-    "{n} of {total} blocks of the file as of transaction {tid} were reused or are lost; zeros stand"
-    " for them.",
+    "{n} of {total} blocks of the file as of transaction {tid} were reused or are lost; zeros are "
+    "written for them.",
 )
 AS_OF_OVERWRITTEN = Reason(
     "as-of-overwritten",

@@ -59,7 +59,7 @@ class AsOfRange:
             span = f"{first % TID_MODULUS} to {last % TID_MODULUS}"
             text = f"the journal records the state after transactions {span}"
             if len(self.orders) <= last - first:
-                text += " (some ids between have none)"
+                text += " (some ids in between have no transaction)"
         raise RequestError(f"transaction {transaction}: {text}")
 
     def tid_at(self, time: int) -> int:
@@ -123,9 +123,9 @@ def as_of_range(log: Log) -> AsOfRange:
         return _empty_range(reason)
     first = _oldest_complete_row(log, _spans(log), end)
     if first == end:
-        return _empty_range("the newest transaction in the log is not whole")
+        return _empty_range("the newest transaction in the journal is incomplete")
     if superblock.start and known.to_replay[:first].any():
-        return _empty_range("a transaction that is not yet written in place is not whole")
+        return _empty_range("a transaction that is not yet checkpointed is incomplete")
     before = first - 1
     joins = before >= 0 and known.order[before] == known.order[first] - 1
     joins = bool(joins and known.committed[before])

@@ -78,18 +78,19 @@ class Answers:
             carved = self._carved()
             if carved is None:
                 command = command_text("deleted", image, "--sources", "all")
-                yield f"{command} counts contents without a name"
+                yield f"{command} counts carved files without a name"
                 return
             found = carved
         text = contents_text(found)
         if not text:
             words = ("ls", image, "-r", "--lost") if self.has_former() else ("timeline", image)
-            yield f"no content without a name is left; {command_text(*words)} shows what is known"
+            yield f"no content without a name is left; {command_text(*words)} shows what the "
+            "image records"
             return
-        yield f"{text}; {command_text('recover', image, '-o', 'OUT')} brings them back"
+        yield f"{text}; {command_text('recover', image, '-o', 'OUT')} recovers them"
         for kind in _kinds_of(selection):
             command = command_text("recover", image, "--kind", kind, "-o", "OUT")
-            yield f"{command} brings the {kind} alone"
+            yield f"{command} recovers only the {kind}"
 
     def _carved(self) -> DeletedOverview | None:
         """Counts of the content in unallocated space; None if it is too large to search here."""
@@ -108,7 +109,7 @@ class Answers:
         image, count = self.options.image, len(timeline)
         for path in wanted.selection.paths:
             click.echo(f"note: no event of {shown(path)}{self.nearest_text(path)}", err=True)
-        text = f"the journal tells of {count_text(count, 'event')} and hints"
+        text = f"the journal shows {count_text(count, 'event')} and hints"
         if count:
             text += f"; {command_text('timeline', image)} lists them"
         else:
@@ -127,7 +128,7 @@ class Answers:
             return ""
         if not found:
             there, gone = command_text("ls", image, "-r"), command_text("deleted", image)
-            return f"; {there} lists what exists, {gone} what was deleted"
+            return f"; {there} lists existing files, {gone} lists deleted files"
         listed = ", ".join(f"{shown(path)} ({state})" for path, state in found)
         path, state = found[0]
         target = path.decode("utf-8", "replace")

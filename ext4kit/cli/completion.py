@@ -22,7 +22,7 @@ Examples:
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script with which SHELL completes commands, options and paths.
+    """Print the script that makes a shell complete commands, options and paths.
 
     For zsh, the folder must be in fpath before compinit runs.
     """

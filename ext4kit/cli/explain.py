@@ -37,9 +37,9 @@ Examples:
 @shared()
 @click.argument("target", required=False, metavar="[TARGET]")
 @click.option("--manifest", type=click.Path(path_type=Path), metavar="FILE",
-              help="Explain a record of this manifest of `recover`.")  # fmt: skip
+              help="Explain a record of this manifest, which `recover` wrote.")  # fmt: skip
 @click.option("--record", "line", type=click.IntRange(1), metavar="N",
-              help="The record in line N of the manifest.")  # fmt: skip
+              help="Explain the record in line N of the manifest.")  # fmt: skip
 @click.option("--versions", is_flag=True, help="Include earlier versions of the file.")
 @sources_option
 def command(
@@ -53,8 +53,8 @@ def command(
     """Explain the evidence for a deleted file in numbered sentences with byte offsets.
 
     TARGET is the path of a deleted file or an inode number as '<12>'; --manifest and --record
-    select a record instead. Offsets count from the start of the image (of the disk in a container,
-    of a logical or unlocked volume). Each can be checked in a hex viewer.
+    select a record instead. Byte offsets are counted from the start of the image, of the disk in a
+    container, or of a logical or unlocked volume. Each offset can be checked in a hex viewer.
     """
     if (target is None) == (manifest is None) or (manifest is None) != (line is None):
         raise RequestError("give either a TARGET, or --manifest with --record")

@@ -116,7 +116,7 @@ def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource
 
 def _tell_not_carved(session: Session, chosen: DeletedFiles) -> None:
     """Report that content was not carved, and which files may therefore lack their content."""
-    text = "content was not carved, as carved files have no path or inode"
+    text = "content was not carved, because carved files have no path or inode"
     empty = sum(file.kind == "file" and file.size is None for file in chosen)
     if empty:
         text += f"; the blocks of {empty:,} of the selected files are unknown, and carving may find"

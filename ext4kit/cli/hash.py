@@ -50,8 +50,8 @@ def _expected(
 @click.option(
     "--verify",
     is_flag=True,
-    help="Also compare with the hashes that the acquisition left in files beside IMAGE, and fail if"
-    " there is nothing to compare with.",
+    help="Also compare with the hashes that the acquisition left in files beside IMAGE, and fail "
+    "if there are none.",
 )
 @click.option(
     EXPECT,
@@ -69,9 +69,10 @@ def command(
     For a container, the disk inside is hashed and compared with the hashes that the container
     stores (EWF). --verify reads IMAGE.md5, .sha1, .sha256, .txt (FTK Imager), .info (Guymager),
     .log and .hash (dc3dd, dcfldd, ewfacquire), and the same names without the suffix of IMAGE. The
-    sum of a file is compared with that file, every other hash with the disk; each line says which.
+    hash of a file is compared with that file, and every other hash with the disk; each line says
+    which of the two was compared.
 
-    The exit code is 1 if a hash differs, if --verify finds none, or if bytes are unreadable.
+    The exit code is 1 if a hash differs, if --verify finds no hash, or if bytes are unreadable.
     Unreadable ranges are listed and hashed as zeros.
     """
     with image_of(options) as opened:

@@ -109,18 +109,19 @@ def command(
 ) -> None:
     r"""List TARGET in IMAGE: a path (default /) or an inode number as '<12>'.
 
-    Names are sorted, with -r in the order of the tree. Characters that could mislead a reader or
-    a terminal are shown as \xNN or \uNNNN, a backslash as \\.
+    Names are sorted; with -r they are in the order of the tree. Characters that could mislead a
+    reader or a terminal are shown as \xNN or \uNNNN, and a backslash is shown as \\.
 
     With --as-of, facts that the journal does not record are shown as question marks (in JSON:
     null, with the reason in "unknown"), and the exit code is 1.
 
-    With --lost, the tree of the file system that this one overwrote; directories without a known
-    name are in its root as inode-NUMBER-GENERATION.
+    With --lost, list the tree of the file system that this one overwrote; directories without a
+    known name are in its root as inode-NUMBER-GENERATION.
 
-    --view reads another tree. In `deleted` and `all`, a second file of a name has ~2 after it;
-    files without a path are in /$Unnamed, contents without an inode in /$Carved. In `versions`,
-    each file is a folder of its versions. In `as-of`, the first name is a time or tid-NUMBER.
+    --view reads another tree. In `deleted` and `all`, a second file with the same name has ~2 after
+    its name; files without a path are in /$Unnamed, and carved files, which have no inode, are in
+    /$Carved. In `versions`, each file is a folder of its versions. In `as-of`, the first name is a
+    time or tid-NUMBER.
     """
     with opened(options) as session:
         if options.view != LIVE:

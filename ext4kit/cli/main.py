@@ -31,7 +31,7 @@ COMMANDS = {
     "versions": "List the versions of one file, and compare or write them.",
     "explain": "Explain the evidence for a deleted file, with byte offsets.",
     "verify": "Check every checksum and cross-reference.",
-    "crosscheck": "Compare the live tree with The Sleuth Kit's reading.",
+    "crosscheck": "Compare the live tree as read by ext4kit and by The Sleuth Kit.",
     "journal": "List, audit, replay and search the journal.",
     "export": "Write files, events and findings for other tools.",
     "timeline": "List events and their times, from the journal.",
@@ -106,7 +106,7 @@ def _show_version(ctx: click.Context, parameter: click.Parameter, value: bool) -
     expose_value=False,
     is_eager=True,
     callback=_note_verbose,
-    help="With --version: also the versions of Python and of the libraries.",
+    help="With --version, also show the versions of Python and of the libraries.",
 )
 def program() -> None:
     """Read ext2, ext3 and ext4 evidence and recover deleted files.

@@ -133,12 +133,13 @@ _SEVERAL = (
     click.option("--image", "images", type=_PATH, multiple=True, metavar="IMAGE",
                  help="Also process this image; may be given several times."),
     click.option("--all-volumes", is_flag=True,
-                 help="Process each ext volume: a section each, or an output named after it."),
+                 help="Process each ext volume; each has its own section, or an output that is "
+                 "named after the volume."),
 )  # fmt: skip
 _CHOICES = (
     click.option("--volume", callback=_volume, metavar="N",
-                 help="Number of the volume, as `volumes` lists it, or its place, as case.json has"
-                 " it (gpt@1048576)."),
+                 help="Number of the volume in the list of `volumes`, or its place as in "
+                 "case.json (gpt@1048576)."),
     click.option("--offset", type=click.IntRange(0), metavar="BYTES",
                  help="Byte at which the file system starts; no partition table is read."),
     click.option("--no-replay", "replay", is_flag=True, callback=_negated,
@@ -150,17 +151,18 @@ _CHOICES = (
 )  # fmt: skip
 _AS_OF = (
     click.option("--as-of", callback=_transaction_or_time, metavar="WHEN",
-                 help="Show the state after this transaction, or at this time (2026-03-01T18:00, 2h"
-                 " ago as 2h), as recorded in the journal."),
+                 help="Show the state after this transaction or at this time, as recorded in the "
+                 "journal; a time is 2026-03-01T18:00, or 2h for two hours earlier."),
 )  # fmt: skip
 _VIEW = (
     click.option("--view", type=click.Choice(list(VIEW_NAMES)), default=VIEW_NAMES[0],
-                 help="Read the tree of live or deleted files, of all, of the versions of files, of"
-                 " earlier times, of what the root does not reach, or of unallocated blocks."),
+                 help="Select the tree to read: live files, deleted files, all files, versions of "
+                 "files, earlier times, files that cannot be reached from the root, or "
+                 "unallocated blocks."),
 )  # fmt: skip
 _TIMES = (
     click.option("--from-now", is_flag=True,
-                 help="Times such as 2h count from the clock of this computer."),
+                 help="Count times such as 2h back from the clock of this computer."),
 )  # fmt: skip
 _LOST = (
     click.option("--lost", "has_lost", is_flag=True,
@@ -184,7 +186,7 @@ _KEYS = (
                  default=_LIMITS.key_memory >> 20, show_default=True,
                  help="Memory for deriving a key."),
     click.option("--unpack-limit", callback=byte_count, metavar="SIZE",
-                 help="Space for a decompressed image (20G); by default half of what is free."),
+                 help="Space for a decompressed image (20G); by default half of the free space."),
 )  # fmt: skip
 _JSON = (click.option("--json", is_flag=True, help="Write JSON lines to standard output."),)
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress.")

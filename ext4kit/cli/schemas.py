@@ -94,8 +94,11 @@ _OF_A_SECTION = frozenset(  # kinds that commands for several images print
      "burst", "removed name", "report", "sighting", "sign", "summary", "volume", "writer")
 )  # fmt: skip
 _SECTION = {
-    "image": {"type": "string", "description": "With several images or volumes: the image."},
-    "volume": {"type": "integer", "description": "With several of them: the volume's number."},
+    "image": {"type": "string", "description": "The image; only with several images or volumes."},
+    "volume": {
+        "type": "integer",
+        "description": "Number of the volume; only with several images or volumes.",
+    },
 }
 
 

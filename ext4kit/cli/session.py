@@ -393,8 +393,8 @@ def _instead(options: CommonOptions) -> str:
         scan, now = command_text("volumes", image, "--scan"), command_text("ls", image, "-r")
         return f"; {scan} searches for superblocks, {now} lists the present file system"
     return (
-        f"; {command_text('info', image)} tells of the journal, {command_text('deleted', image)} of"
-        " what was deleted"
+        f"; {command_text('info', image)} describes the journal, {command_text('deleted', image)} "
+        "lists deleted files"
     )
 
 

@@ -21,7 +21,7 @@ from ext4kit.filesystem.content import CHUNK_BYTES, Content
 _HOLES = 1 << 30  # bytes; with more bytes in holes, only stored ranges are compared
 _FILES_AT_ONCE = 1024
 _BYTES_AT_ONCE = 64 << 20
-_UNASKED = "contents not read by The Sleuth Kit within the time limit"
+_UNASKED = "content of files not read by The Sleuth Kit within the time limit"
 _ZEROS = bytes(CHUNK_BYTES)
 _FILE, _LINK = 0o100000, 0o120000
 _LONGEST_LINK = 4096
@@ -92,7 +92,7 @@ class ContentComparison:
         for row, inode, runs in zip(rows.tolist(), table.each(), fs.block_maps(table), strict=True):
             content = fs.content(inode, runs)
             if content.is_overfull:
-                self._leave_out("contents larger than the evidence")
+                self._leave_out("content of files larger than the evidence")
                 continue
             yield _Task(row, inode.number, content, _ranges(content))
 

@@ -57,10 +57,10 @@ def require_part(path: Path, first: Path) -> None:
         what = _kind(place.stat().st_mode) if is_inside else "a link out of this folder"
     except (OSError, RuntimeError):
         what = "a link that leads nowhere"
-    advice = "put the piece itself there, or take this one away"
+    advice = "put the part itself there, or remove this one"
     if first.is_symlink():
-        advice = f"open the image where it lies, {first.resolve()}"
-    raise AccessError(f"{path}: by its name a piece of {first.name}, but it is {what}; {advice}")
+        advice = f"open the image at its own path, {first.resolve()}"
+    raise AccessError(f"{path}: by its name a part of {first.name}, but it is {what}; {advice}")
 
 
 def _kind(mode: int) -> str:

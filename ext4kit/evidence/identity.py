@@ -27,7 +27,7 @@ class Identity(TypedDict):
     size: Annotated[fields.Size, "Bytes of the disk."]
     files: list[EvidenceFile]
     case_data: Annotated[dict[str, str], "What the examiner entered."]
-    stored_hashes: Annotated[dict[str, str], "Of the disk, by algorithm."]
+    stored_hashes: Annotated[dict[str, str], "Stored hashes of the disk, by algorithm."]
 
 
 def identity(evidence: Evidence, files: Sequence[Path] = ()) -> Identity:

@@ -286,7 +286,7 @@ def _measured(path: Path, fd: int) -> tuple[int, bool]:
     if size == 0:
         text = "is empty (0 bytes); check how it was acquired"
         if not is_regular:
-            text = "the device tells no size; image it and open the image"
+            text = "the size of the device is unknown; make an image of it and open that"
         raise AccessError(f"{path}: {text}")
     return size, is_regular
 
@@ -406,7 +406,7 @@ def find_segments(path: Path) -> tuple[Path, ...]:
         first = next((each for each in present if _is_first(each, present)), "")
         if first and suffix in _follow(first, present):
             raise AccessError(
-                f"{path}: is a later piece of a split image; open the first, {stem}{first}"
+                f"{path}: is a later part of a split image; open the first one, {stem}{first}"
             )
         return (path,)
     found = list(_follow(suffix, present))
@@ -414,8 +414,8 @@ def find_segments(path: Path) -> tuple[Path, ...]:
     if later:
         missing = path.with_name(stem + _spelled(_number(found[-1]) + 1, found[-1]))
         raise AccessError(
-            f"{missing}: this piece of the split image is missing, {stem}{later[0]} is there;"
-            " bring the missing pieces to the same folder"
+            f"{missing}: this part of the split image is missing, {stem}{later[0]} is there; put "
+            "the missing parts into the same folder"
         )
     paths = tuple(path.with_name(stem + each) for each in found)
     for each in paths[1:]:

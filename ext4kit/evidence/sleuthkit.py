@@ -188,7 +188,7 @@ def _served(pipe: Pipe, source: Source) -> dict[str, Any]:
             pipe.send(peek(source, int(offset), min(int(length), _MOST_READ)))
     except (EOFError, OSError, ValueError, TypeError) as error:
         raise AccessError("The Sleuth Kit crashed over it") from error
-    raise AccessError("The Sleuth Kit does not come to an end with it")
+    raise AccessError("The Sleuth Kit does not finish reading it")
 
 
 def _answer(pipe: Pipe, sizes: dict[int, int]) -> None:

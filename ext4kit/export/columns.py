@@ -154,7 +154,7 @@ def _deletion_ground(files: FileColumns) -> Values:
     return files.gone(lambda file: file.deletion and file.deletion[1])
 
 
-_SHOWN = "The path as it is shown; below `/$Unnamed` and `/$Carved` made up."
+_SHOWN = "The path as other formats show it; a path below `/$Unnamed` or `/$Carved` is made up."
 _NUMBER, _TIME = Shape.NUMBER, Shape.TIME
 COLUMNS = (
     Column("state", RowState, lambda files: files.state, sql="TEXT NOT NULL"),
@@ -165,7 +165,7 @@ COLUMNS = (
     Column("path_known", bool, lambda files: files.is_known, Shape.FLAG, only=("csv", "sql")),
     Column(
         "path_ground",
-        Annotated[Ground | None, "What the path of a deleted file rests on."],
+        Annotated[Ground | None, "Evidence for the path of a deleted file."],
         _gone("path_ground"),
         is_gone=True,
     ),
@@ -195,7 +195,9 @@ COLUMNS = (
     Column("sources", dict[str, str], _gone("sources"), Shape.TEXTS, is_gone=True, only=("sql",)),
     Column(
         "problems",
-        Annotated[tuple[str, ...], "Reasons for less than everything."],
+        Annotated[
+            tuple[str, ...], "Reasons why the content is incomplete or uncertain, as sentences."
+        ],
         _gone("problems"),
         Shape.TEXTS,
         is_gone=True,

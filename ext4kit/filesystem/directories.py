@@ -384,7 +384,7 @@ def _limit_level(
     deep = children[(children < count) & (length[children] > LONGEST_PATH)]
     for entry in deep[: fs.problems.limit].tolist():
         fs.tree_was_cut = True
-        what = "is nested too deep: what is below is not listed"
+        what = "is nested too deep; files below it are not listed"
         fs.problems.add(f"directory inode {level.number[entry]}", what)
     children = children[(children < count) & (length[children] <= LONGEST_PATH)]
     if count == len(length):

@@ -149,7 +149,7 @@ def _copies(
     for part in stream(list(data_pieces(source, SECTOR, most)), look, progress):
         room = MOST_COPIES - total
         if len(part) > room:
-            problems.add("image", f"more than {MOST_COPIES:,} superblocks; the rest is left out")
+            problems.add("image", f"more than {MOST_COPIES:,} superblocks; the rest is ignored")
             part = part.take(slice(room))
         total += len(part)
         parts += [part] if len(part) else []

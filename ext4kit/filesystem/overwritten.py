@@ -96,7 +96,7 @@ def without_overwritten(fs: Inodes, source: Source) -> OverwrittenStart | None:
     what = f"bytes 0 to {end - 1:,} were overwritten by {by}; nothing is read from there"
     fs.problems.add("start", what)
     if by == "foreign data" and valid * size > end:
-        what = f"what lies between byte {end:,} and byte {valid * size:,} may be overwritten too"
+        what = f"data between byte {end:,} and byte {valid * size:,} may be overwritten too"
         fs.problems.add("start", what, Severity.WARNING)
     return OverwrittenStart(source, end, by)
 

@@ -47,7 +47,7 @@ def read_superblock(source: Source, number: int | None, problems: Problems) -> S
     if backup is None and primary is None:
         raise UnsupportedError(f"{source.name}: not ext2, ext3 or ext4 (no superblock found)")
     if backup is None or (primary and primary.uuid != backup.uuid):
-        problems.add("superblock", "checksum mismatch; used as it is", Severity.WARNING)
+        problems.add("superblock", "checksum mismatch; used nevertheless", Severity.WARNING)
         assert primary is not None
         return primary
     where = f"the backup in group {backup.group_number} is used"

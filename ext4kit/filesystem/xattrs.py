@@ -128,7 +128,7 @@ def read_xattrs(
             continue
         what = f"attribute {entry.name.decode('utf-8', 'backslashreplace')}"
         if entry.name in found:
-            problems.add(where, f"{what} is there twice; the first counts", Severity.WARNING)
+            problems.add(where, f"{what} exists twice; the first one is used", Severity.WARNING)
         if entry.index not in xattr.PREFIXES:
             what = f"{what} has a name index that no kernel lists"
             problems.add(where, what, Severity.WARNING)

@@ -90,20 +90,20 @@ def _names(bits: IntFlag, letter: str) -> tuple[str, ...]:
 
 
 READ_FULLY = "read fully"
-NOT_KNOWN = "not known: what it changes is not read"
+NOT_KNOWN = "unknown to ext4kit: the data that it changes is not read"
 READ_IN_PART = {
     "encrypt": "shown as ciphertext, not decrypted",
     "casefold": "read; paths are looked up by their exact bytes",
-    "verity": "contents read, not held against their hash trees",
+    "verity": "content is read, but not checked against its hash tree",
     "quota": "read as files; usage and limits are not shown",
-    "dirdata": "names read, the data after them not",
+    "dirdata": "names are read, the data after them is not",
 }
 NOT_READ = {
-    "compression": "not read: contents come as they are stored, compressed",
+    "compression": "not read: content is given as stored, compressed",
     "imagic_inodes": "not read",
     "lazy_bg": "not read",
-    "snapshot_bitmap": "not read: snapshots are passed over",
-    "has_snapshot": "not read: snapshots are passed over",
+    "snapshot_bitmap": "not read: snapshots are ignored",
+    "has_snapshot": "not read: snapshots are ignored",
     "replica": "not read",
 }
 

@@ -38,7 +38,7 @@ def contents_text(overview: DeletedOverview | DeletionStats) -> str:
     count = sum(overview.contents.values())
     if not count and not overview.fragments:
         return ""
-    text = f"{count_text(count, 'content')} without a name"
+    text = f"{count_text(count, 'carved file')} without a name"
     text += f": {kinds_text(overview.contents)}" if count else ""
     pieces = f"{count_text(overview.fragments, 'fragment')} of files"
     return f"{text}; {pieces}" if overview.fragments else text
@@ -74,9 +74,10 @@ def overview_lines(overview: DeletedOverview, shared: SharedLog, image: str) -> 
     yield from map(folder_line, shown_groups)
     if others:
         count = sum(len(each.burst) for each in others)
-        yield f"{count:,} more in {len(others):,} other folders or moments; --tree shows all"
+        yield f"{count:,} more files in {len(others):,} other folders or at other times; --tree "
+        "shows all"
     contents = contents_text(overview)
     if overview.nameless or contents:
         yield reach_text(shared)
     if contents:
-        yield f"{contents}. {command_text('recover', image, '-o', 'OUT')} brings them back."
+        yield f"{contents}. {command_text('recover', image, '-o', 'OUT')} recovers them."

@@ -158,16 +158,19 @@ class RemovedNameRecord(TypedDict):
     record: Literal["removed name"]
     path: Annotated[
         str | None,
-        "Below the present path of its directory, or the path at the directory's deletion; as "
-        "UTF-8, with backslash escapes where it is not. Null where it is unknown.",
+        "The name below the present path of its directory, or below the last path of a deleted "
+        "directory; as UTF-8, with backslash escapes for other bytes. Null if the path is "
+        "unknown.",
     ]
     path_bytes: NotRequired[fields.Exact]
     name: str
     name_bytes: NotRequired[fields.Exact]
     directory: Annotated[int, "Inode number of the directory."]
-    inode: Annotated[int | None, "Inode number in the entry; null where the deletion cleared it."]
+    inode: Annotated[int | None, "Inode number in the entry; null if the deletion cleared it."]
     type: Annotated[fields.FileType, "File type in the entry."]
-    reason: Annotated[Unbound, "Reason not to report it as the name of a deleted file."]
+    reason: Annotated[
+        Unbound, "Reason why the entry is not reported as the name of a deleted file."
+    ]
     meaning: Annotated[str, "The reason as a sentence."]
 
 
@@ -178,9 +181,11 @@ class DeletedSummary(TypedDict):
     deleted: Annotated[int, "Deleted files, without earlier versions."]
     grades: Annotated[dict[Grade, int], "Deleted files by grade, without earlier versions."]
     earlier: Annotated[int, "Earlier versions of files; with --versions only."]
-    listed: Annotated[int, "Files with a record; fewer than all with --limit."]
-    contents: Annotated[dict[str, int], "Contents without an inode, by kind; without fragments."]
-    fragments: Annotated[int, "Contents that are probably parts of files."]
+    listed: Annotated[
+        int, "Number of files with a record; with --limit it may be less than all files."
+    ]
+    contents: Annotated[dict[str, int], "Number of carved files of each kind, without fragments."]
+    fragments: Annotated[int, "Number of carved files that are probably only parts of files."]
     newest_ns: Annotated[int | None, "Latest known deletion, nanoseconds since 1970 UTC."]
     removed_names: RemovedNames
 
@@ -190,24 +195,28 @@ class FolderRecord(TypedDict):
 
     record: Literal["burst"]
     kind: Literal["deleted"]
-    folder: Annotated[str | None, "Has all of them; null where no path is known."]
+    folder: Annotated[str | None, "The folder of these files; null if its path is unknown."]
     folder_bytes: NotRequired[fields.Exact]
     first_ns: Annotated[int | None, "First deletion, nanoseconds since 1970 UTC."]
     last_ns: Annotated[int | None, "Last deletion, nanoseconds since 1970 UTC."]
     files: fields.Count
     directories: fields.Count
-    whole: Annotated[int, "Files of which nothing is missing."]
-    bytes: Annotated[int, "Bytes of the whole ones."]
-    owner: Annotated[int | None, "User id of most of them."]
-    cause: Annotated[BurstCause | None, "What such a burst usually comes from, by names alone."]
+    whole: Annotated[int, "Number of files of which nothing is missing."]
+    bytes: Annotated[int, "Total bytes of these whole files."]
+    owner: Annotated[int | None, "User id of most of the files."]
+    cause: Annotated[BurstCause | None, "Usual cause of such a burst, judged by names alone."]
 
 
 class RecoveryCounts(TypedDict):
     """Numbers of files by result."""
 
     written: fields.Count
-    kept: Annotated[int, "Those of the written files that an earlier run wrote (--resume)."]
-    links: Annotated[int, "Links made: symbolic ones, and further names of a file."]
+    kept: Annotated[
+        int, "Number of written files that an earlier run had already written (--resume)."
+    ]
+    links: Annotated[
+        int, "Number of links created: symbolic links, and hard links for further names of a file."
+    ]
     folders: Annotated[int, "Deleted directories restored."]
     recorded: fields.Count
     incomplete: fields.Count

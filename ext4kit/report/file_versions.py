@@ -34,7 +34,7 @@ class FileVersionRecord(fields.PathOrNone):
     """A version of a file (`versions`); with -o also a record of the manifest."""
 
     record: Literal["file version"]
-    number: Annotated[int, "From 1, the oldest first."]
+    number: Annotated[int, "Number of the version; 1 is the oldest."]
     inode: fields.Inode
     generation: fields.Generation
     size: Annotated[int, "Bytes."]
@@ -45,13 +45,17 @@ class FileVersionRecord(fields.PathOrNone):
     ctime: int
     crtime: int | None
     committed: Annotated[
-        FileMoment | None, "The first transaction that shows it; null if none in the journal does."
+        FileMoment | None,
+        "The first transaction that shows this version; null if no transaction "
+        "in the journal does.",
     ]
-    changes: Annotated[list[Change], "What made it."]
-    renamed_from: Annotated[str | None, "The path before, if it was renamed."]
-    ended: Annotated[VersionEnd | None, "How the file ended after it; null if it did not."]
-    live: Annotated[bool, "The file as it is."]
-    grade: Annotated[Grade | None, "Of the content; null for the file as it is."]
+    changes: Annotated[list[Change], "Changes that led to this version."]
+    renamed_from: Annotated[str | None, "The previous path, if the file was renamed."]
+    ended: Annotated[
+        VersionEnd | None, "How the file ended after this version; null if it did not end."
+    ]
+    live: Annotated[bool, "True for the present version of the file."]
+    grade: Annotated[Grade | None, "Grade of the content; null for the present version."]
     problems: fields.Reasons
     output: fields.Output | None
     sha256: fields.Sha256 | None

@@ -28,21 +28,21 @@ class GroupRecord(TypedDict):
 
     record: Literal["group"]
     group: int
-    blocks: Annotated[Range, "First and last."]
+    blocks: Annotated[Range, "First and last block."]
     flags: list[str]
     checksum: int | None
     checksum_ok: bool | None
     superblock: Annotated[int | None, "Block of the copy of the superblock."]
     descriptors: Annotated[Range | None, "Blocks of the copy of the group descriptors."]
-    reserved: Annotated[Range | None, "Blocks kept for descriptors to come."]
+    reserved: Annotated[Range | None, "Blocks reserved for future descriptors."]
     block_bitmap: int
     inode_bitmap: int
     inode_table: Range
-    free_blocks_count: Annotated[int, "As the descriptor says; clusters with bigalloc."]
+    free_blocks_count: Annotated[int, "Number in the group descriptor; with bigalloc, clusters."]
     free_inodes_count: int
     directories: int
     unused_inodes: int
-    free_blocks: Annotated[list[Range], "As the bitmap says, [first, last] each."]
+    free_blocks: Annotated[list[Range], "Ranges in the bitmap, each as [first, last]."]
     free_inodes: list[Range]
 
 

@@ -35,8 +35,12 @@ class HashRecord(fields.Digests):
     size: fields.Size
     unreadable: list[fields.Unread]
     stored: dict[str, str]
-    recorded: Annotated[list[ComparisonFacts], "Hashes beside the image, and those of --expect."]
-    matches: Annotated[bool | None, "All stored and recorded hashes match; null without any."]
+    recorded: Annotated[
+        list[ComparisonFacts], "Hashes in files beside the image, and the values of --expect."
+    ]
+    matches: Annotated[
+        bool | None, "True if all stored and recorded hashes match; null if there are none."
+    ]
 
 
 def evidence_record(evidence: Evidence) -> EvidenceRecord:

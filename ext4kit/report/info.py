@@ -77,7 +77,7 @@ class StateRecord(TypedDict):
     orphans: list[int]
     bad_blocks: list[tuple[int, int]]
     journal: str
-    features_read: Annotated[dict[str, str], "How far each feature is read."]
+    features_read: Annotated[dict[str, str], "For each feature, how far ext4kit reads it."]
 
 
 def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
@@ -172,7 +172,7 @@ class WriterRecord(TypedDict):
     family: Annotated[str, "Text about the last writer."]
     since: Annotated[str | None, "The last writer is this Linux version or later; null: no bound."]
     before: Annotated[str | None, "The last writer is an earlier version; null: no bound."]
-    several: Annotated[bool, "Kernels before and after one change wrote."]
+    several: Annotated[bool, "True if kernels from before and after a change in the kernel wrote."]
     signs: list[SignRecord]
     effects: Annotated[list[str], "Consequences for recovery."]
 

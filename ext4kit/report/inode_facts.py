@@ -177,8 +177,14 @@ class InodeRecord(fields.PathText, fields.LiveInode):
     project_id: int
     file_acl: int
     extra_isize: int
-    dtime: Annotated[int | None, "The raw field, as seconds, in nanoseconds; null for 0."]
-    dtime_iso: Annotated[str | None, "Null for an orphan too: the field may name the next one."]
+    dtime: Annotated[
+        int | None, "The raw field, read as seconds and given in nanoseconds; null for 0."
+    ]
+    dtime_iso: Annotated[
+        str | None,
+        "The time in ISO 8601; also null for an orphan, because the "
+        "field may name the next orphan.",
+    ]
     is_orphan: bool
     flag_names: list[str]
     device: fields.Device | None

@@ -126,7 +126,7 @@ class TransactionRecord(TransactionFacts):
 
     mount: Annotated[int | None, "Mount count (s_mnt_count) at that time, if known."]
     touched: list[TouchedRecord]
-    revoked: Annotated[list[int], "Blocks that it revokes."]
+    revoked: Annotated[list[int], "Blocks that the transaction revokes."]
 
 
 def transaction_records(fs: FileSystem, log: Log) -> Iterator[TransactionRecord]:

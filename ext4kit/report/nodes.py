@@ -31,10 +31,10 @@ class NodeRecord(fields.PathText, fields.InodeFacts):
     inode: fields.Inode | None
     generation: fields.Generation | None
     size: fields.Size | None
-    grade: Annotated[str | None, "Grade of the content; null for the file as it is."]
+    grade: Annotated[str | None, "Grade of the content; null for a live file."]
     deleted_at: fields.Moment | None
-    further_paths: Annotated[list[str], "Other full paths that it had."]
-    target: Annotated[str | None, "Where the symlink points."]
+    further_paths: Annotated[list[str], "Other full paths of the file."]
+    target: Annotated[str | None, "Target of the symlink."]
     problems: fields.Reasons
     reasons: fields.CodedReasons
 

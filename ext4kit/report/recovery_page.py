@@ -27,7 +27,7 @@ def recovery_page(summary: RecoverySummary) -> Iterator[str]:
         tiles=[
             (f"{summary.whole:,}", "whole", "good"),
             (f"{damaged:,}", "damaged", "warn" * bool(damaged)),
-            (f"{nameless:,}", "contents without a name", ""),
+            (f"{nameless:,}", "carved files without a name", ""),
             (f"{missing:,}", "not recovered", "bad" * bool(missing)),
         ],
     )

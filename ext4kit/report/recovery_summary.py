@@ -20,10 +20,10 @@ from ext4kit.recovery.placing import PartialFiles
 MOST_ROWS = 10_000
 NOT_WRITTEN = ""  # stands for the folder of files that have a record only
 _PLAIN = {  # plain wording for owners of lost files; other reasons keep their sentence
-    reasons.NO_BLOCK_MAP.code: "Nothing on the disk tells any more where their content was.",
+    reasons.NO_BLOCK_MAP.code: "Nothing on the disk shows any more where their content was.",
     reasons.READ_ERROR.code: "A part of them could not be read from the image.",
     reasons.UNREADABLE_MEDIA.code: "A part of them is missing from the image or unreadable.",
-    reasons.WRITE_FAILED.code: "The output folder did not take them.",
+    reasons.WRITE_FAILED.code: "They could not be written to the output folder.",
     reasons.OUTPUT_LIMIT.code: "The limit of the output was reached.",
     reasons.WRITE_INTERRUPTED.code: "The work ended before they were written.",
     reasons.CONTENT_UNREADABLE.code: "Their content could not be read.",

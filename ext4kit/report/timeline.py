@@ -308,8 +308,8 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
     """An event of an inode or a name (`timeline`, `report`)."""
 
     record: Literal["event"]
-    kind: Annotated[EventKind, "What it is."]
-    old_path: NotRequired[Annotated[str | None, "Of a move: the old path."]]
+    kind: Annotated[EventKind, "Kind of the event."]
+    old_path: NotRequired[Annotated[str | None, "The old path; only for a move."]]
     old_path_bytes: NotRequired[fields.Exact]
     inode: fields.Inode
     generation: fields.Generation | None
@@ -318,13 +318,16 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
     exact: Annotated[
         bool, "False: in this transaction or an earlier one that is not in the journal."
     ]
-    old: Annotated[fields.Value, "Before; an attribute is its name, and its value in base64."]
+    old: Annotated[
+        fields.Value,
+        "Value before the change; for an attribute, its name, and its value in base64.",
+    ]
     new: Annotated[fields.Value, "Value after the change."]
     seen: Annotated[str | None, "A log block and its home block."]
-    reason: NotRequired[Annotated[str, "Of a hint: the contradiction."]]
-    field: NotRequired[Annotated[str, "Of a hint: the field of the inode."]]
+    reason: NotRequired[Annotated[str, "The contradiction; only for a hint."]]
+    field: NotRequired[Annotated[str, "The field of the inode; only for a hint."]]
     copied: NotRequired[
-        Annotated[bool, "Of a hint: a time as copying and unpacking tools leave it."]
+        Annotated[bool, "True if copying and unpacking tools leave such a time; only for a hint."]
     ]
     old_iso: NotRequired[Annotated[str | None, "Of a hint about a time: `old` in ISO 8601."]]
     new_iso: NotRequired[Annotated[str | None, "Of a hint about a time: `new` in ISO 8601."]]

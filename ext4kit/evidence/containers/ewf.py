@@ -121,12 +121,14 @@ class Ewf(ChunkedSource):
 
     def _chunk(self, index: int, wanted: int) -> memoryview:
         if index >= len(self._starts):
-            raise AccessError("no segment is known to have it")
+            raise AccessError("no segment that was found has it")
         file = self._files[bisect_right(self._firsts, index) - 1]
         start, length = int(self._starts[index]), int(self._ends[index] - self._starts[index])
         most = self._most
         if length <= 0 or start + min(length, most) > file.size:
-            raise self._incomplete(file, start, file.size, "it would lie past the file's end")
+            raise self._incomplete(
+                file, start, file.size, "its place is beyond the end of the file"
+            )
         data = file.read(start, min(length, most))
         if self._packed[index]:
             return self._inflated(data, file, start)
@@ -190,8 +192,8 @@ def find_segments(path: Path) -> tuple[Path, ...]:
     for wanted, here in enumerate(sorted(found), 1):
         if wanted != here:
             raise AccessError(
-                f"{path}: segment {wanted} is missing, segment {here} ({found[here].name}) is"
-                " there; bring the missing segments to the same folder"
+                f"{path}: segment {wanted} is missing, segment {here} ({found[here].name}) is "
+                "there; put the missing segments into the same folder"
             )
     return tuple(found[each] for each in sorted(found))
 
@@ -340,7 +342,7 @@ class _Reader:
     def _error2(self, body: memoryview, _section: Section) -> None:
         self.unread.append(parse_errors(body)[:_MOST_UNREAD])
         for first, count in self.unread[-1][:_MOST_ERRORS].tolist():
-            text = "could not be read when the image was made; zeros stand for them"
+            text = "could not be read when the image was made and are zeros in it"
             where = f"sectors {first:,} to {first + count - 1:,}"
             self.problems.add(f"image, {where}", text, Severity.WARNING)
 

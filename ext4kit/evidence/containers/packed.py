@@ -103,7 +103,7 @@ class _Room:
         facts = f"its image takes more than {self._most:,} bytes in {self._folder}"
         facts += f" ({ratio:,.0f} times as much as the file so far)"
         if self._limits.unpacked is None:
-            facts += ", half of what was free"
+            facts += ", half of the free space"
             if self._limits.ask is not None and self._limits.ask(f"{self._path}: {facts}"):
                 self._most = shutil.disk_usage(self._folder).free + self._taken
                 return

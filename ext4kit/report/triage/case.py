@@ -46,7 +46,7 @@ MAP_WORDS = {
     "consistent": "deleted, consistent",
     "partial": "deleted, partial",
     "carved": "content without a name",
-    "free": "free, no known content",
+    "free": "free, without known content",
 }
 
 
@@ -134,7 +134,7 @@ def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     if case.check is not None:
         yield from _check_rows(case.check, evidence.hashes)
     elif not evidence.hashes:
-        yield "Hashes", "none stored, none computed; --verify-evidence computes them"
+        yield "Hashes", "none are stored, and none were computed; --verify-evidence computes them"
 
 
 def _file_rows(evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -163,7 +163,7 @@ def _check_rows(check: EvidenceCheck, stored: dict[str, str]) -> Iterator[tuple[
     for text in comparison_texts(check.recorded, check.unproved):
         yield "Recorded hash", text
     if as_stored is None and not check.recorded:
-        yield "Recorded hash", "none in or beside the image: nothing to compare with"
+        yield "Recorded hash", "neither the image nor a file beside it has hashes to compare with"
     changed = ", ".join(printable_text(str(path)) for path in check.changed)
     yield "During the work", f"CHANGED: {changed}" if changed else "unchanged"
 
@@ -203,7 +203,7 @@ def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
     """Facts about the journal."""
     behind = f" and {count_text(log.fast_commits, 'fast commit')}" if log.fast_commits else ""
     states = {
-        JournalState.NONE: "none, or none that could be read",
+        JournalState.NONE: "there are none, or they could not be read",
         JournalState.CLEAN: "clean: the file system was unmounted, or recovered",
         JournalState.TO_REPLAY: "not unmounted: "
         f"{count_text(log.to_replay, 'transaction')}{behind} replayed in memory",

@@ -250,7 +250,7 @@ def _together(found: DeletionStats) -> Iterable[Text]:
         yield Text("\nDeleted together", "bold")
         yield from (Text(folder_line(each)) for each in found.folders[:FOLDERS])
     if contents := contents_text(found):
-        yield Text(f"{contents}; `ext4kit recover IMAGE -o OUT` brings them back")
+        yield Text(f"{contents}; `ext4kit recover IMAGE -o OUT` recovers them")
 
 
 def _grades(case: TriageReport, width: int, ink: Ink) -> RenderableType:

@@ -192,7 +192,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "log-emptied", _LOOK, "Logs truncated to zero",
-        "the file no longer holds its earlier content; rotation by copying and truncating looks "
+        "the file no longer has its earlier content; log rotation by copying and truncating looks "
         "the same",
         folder=r"/var/log(/.*)?", events=(EventKind.TRUNCATED,), needs=_traits(Trait.EMPTY),
     ),
@@ -282,8 +282,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "disguise", _STRONG, "Disks that begin like something else",
-        "first bytes of another format hide what is behind them from most tools; making a file "
-        "system wipes those of the last one, so it takes intent or a hex editor",
+        "first bytes of another format hide the data after them from most tools; creating a file "
+        "system wipes the first bytes of the previous one, so this state needs intent or a hex "
+        "editor",
     ),
     Rule(
         "edited-outside", _STRONG, "Inodes changed without the journal",
