@@ -12,7 +12,7 @@ import numpy as np
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem.directories import with_inodes
 from ext4kit.filesystem.inodes import ROOT
-from ext4kit.history.inode_states import NO_NUMBERS, TID_PRE_FAST_COMMIT
+from ext4kit.history.inode_states import NO_NUMBERS, TID_ON_DISK
 from ext4kit.journal.block_types import BlockRole
 from ext4kit.owners.earlier import EarlierOwners, EarlierUses, Knowledge
 from ext4kit.owners.present import BlockOwners, PresentUses
@@ -265,7 +265,7 @@ class _Answers:
         self, uses: EarlierUses, paths: dict[int, list[bytes]]
     ) -> list[list[EarlierUse]]:
         history = self._history
-        first, last = self._paths_at(uses, uses.first_tid), self._paths_at(uses, uses.last_tid)
+        first, last = self._paths_at(uses, uses.first_tid), self._paths_at(uses, uses.valid_tid)
         found: list[list[EarlierUse]] = [[] for _ in self._blocks]
         number, generation = history.number[uses.instance], history.generation[uses.instance]
         columns = (uses.place, uses.role, number, generation, uses.file_block, uses.first_tid,
@@ -292,7 +292,8 @@ class _Answers:
         """The path of each owner as of a tid, None where it is unknown."""
         found: list[bytes | None] = [None] * len(uses)
         paths, states = self._found.names.paths, self._history.states
-        logged = np.flatnonzero((tids >= 0) & (tids < TID_PRE_FAST_COMMIT))
+        tids = np.minimum(tids, TID_ON_DISK - 1)
+        logged = np.flatnonzero(tids >= 0)
         rows = paths.name_rows_at(uses.instance[logged], tids[logged])
         logged, rows = logged[rows >= 0], rows[rows >= 0]
         number = self._history.number[uses.instance[logged]]

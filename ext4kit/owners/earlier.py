@@ -42,7 +42,8 @@ class EarlierUses(Table):
         role: BlockRole.
         file_block: of content; -1 of tree and attribute blocks.
         first_tid: of the first state that shows the use.
-        last_tid: of the last one; both TID_ON_DISK for a state on disk.
+        last_tid: of the last one; both TID_ON_DISK for a state on disk, TID_NONE without one.
+        valid_tid: the last tid at which that one was in force.
         ended_tid: of the first later state of the inode without it, TID_NONE if there is none.
         knowledge: Knowledge.
         file: row of the deleted file, or earlier version, whose content is in the block; -1 for
@@ -56,6 +57,7 @@ class EarlierUses(Table):
     file_block: Int64s
     first_tid: Int64s
     last_tid: Int64s
+    valid_tid: Int64s
     ended_tid: Int64s
     knowledge: Int64s
     file: Rows
@@ -121,7 +123,8 @@ class EarlierOwners:
         file, is_reused = self._files(blocks, place, instance)
         return EarlierUses(
             place, instance, role, file_block, tid[order[first]], tid[order[last]],
-            self.history.next_tid[row[order[last]]], best, file, is_reused,
+            self.history.last_valid_tid(row[order[last]]), self.history.next_tid[row[order[last]]],
+            best, file, is_reused,
         )  # fmt: skip
 
     def _by_rebuilt_maps(self, blocks: Int64s) -> EarlierUses:
@@ -138,6 +141,7 @@ class EarlierOwners:
             states.instance[row],
             np.full(count, int(BlockRole.FILE_DATA)),
             runs.logical[run] + blocks[place] - runs.physical[run],
+            np.full(count, TID_NONE),
             np.full(count, TID_NONE),
             np.full(count, TID_NONE),
             freed,
