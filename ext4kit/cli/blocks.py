@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ext4kit import reasons
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import Session, opened
@@ -110,12 +111,14 @@ def _content_at(session: Session, path: bytes) -> Content:
     """The content of a live file, else of the deleted file with that path.
 
     Raises:
-        RequestError: there is no such file, or nothing of it is left.
+        RequestError: there is no such file, nothing of it is left, or its inode is free.
     """
     from ext4kit.views.opening import open_view
 
     try:
         node = open_view(session.workspace, "live").lookup(path)
+        if node.inode is not None and session.fs.is_free(node.inode):
+            raise RequestError(reasons.INODE_FREE.filled(number=node.inode.number).text)
     except NotFoundError:
         with session.step("searching") as tell:
             node = open_view(session.workspace, "deleted", tell).lookup(path)
