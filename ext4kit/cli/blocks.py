@@ -113,6 +113,7 @@ def _content_at(session: Session, path: bytes) -> Content:
     Raises:
         RequestError: there is no such file, nothing of it is left, or its inode is free.
     """
+    from ext4kit.recovery import Grade
     from ext4kit.views.opening import open_view
 
     try:
@@ -125,6 +126,7 @@ def _content_at(session: Session, path: bytes) -> Content:
     content = node.content() if node.kind in ("file", "symlink", "directory") else None
     if content is None:
         raise RequestError(f"{shown(path)} is a {node.kind} of which no content is left")
-    for reason in node.reasons:
+    is_whole = node.grade is not None and Grade(node.grade).is_whole
+    for reason in () if is_whole else node.reasons:
         session.fs.problems.add(shown(path), reason.text)
     return content

@@ -18,7 +18,7 @@ from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.who import BlockTexts, block_record
 
 _MOST = 1 << 20  # blocks of one call
-_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _EXAMPLE = """\b
 Examples:
   ext4kit who disk.img 1057
@@ -33,7 +33,7 @@ def _blocks(context: click.Context, option: click.Parameter, value: tuple[str, .
     found = []
     for text in value:
         match = _RANGE.fullmatch(text)
-        if match is None or int(match[1]) > int(match[2] or match[1]) or len(text) > 39:
+        if match is None or int(match[1]) > int(match[2] or match[1]):
             raise click.BadParameter(f"{text!r} is no block and no range such as 1000-1010",
                                      context, option)  # fmt: skip
         found.append(range(int(match[1]), int(match[2] or match[1]) + 1))

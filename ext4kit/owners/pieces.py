@@ -23,16 +23,17 @@ def unallocated_pieces(space: UnallocatedSpace) -> Iterator[Piece]:
     """The unallocated blocks, by block.
 
     Runs that a sparse image does not store are zeros; groups of which it stores nothing are left
-    out.
+    out. Runs beyond the end of the image cannot be read.
     """
-    size, stored = space.blocks.block_size, space.runs_with_data
-    holes = space.unused.subtract(stored)
-    every = Intervals(
-        np.concatenate([stored.start, holes.start]), np.concatenate([stored.length, holes.length])
-    )
+    size, end = space.blocks.block_size, space.blocks.blocks_count
+    count = max(space.fs.superblock.blocks_count - end, 0)
+    missing = Intervals.union(np.array([end]), np.array([count]))
+    beyond, stored = space.unused.intersect(missing), space.runs_with_data
+    holes = space.unused.subtract(stored).subtract(missing)
+    every = Intervals.concat([stored, beyond, holes])
     for row in np.argsort(every.start, kind="stable").tolist():
         first, length = int(every.start[row]) * size, int(every.length[row]) * size
-        if row < len(stored):
+        if row < len(stored) + len(beyond):
             yield Piece(length, "unallocated", first, first)
         else:
             yield Piece(length, "unallocated, a hole of the image", None, first)
