@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -68,24 +69,33 @@ def command(
             fd = stack.enter_context(new_file(target, evidence))
         lines = None if table is None else stack.enter_context(new_text(table, evidence))
         stream = MappedStream(fd, blocks, lines, session.volume.facts.offset)
-        _write(session, stream, pieces)
+        _write(session, stream, pieces, target)
         if not options.quiet:
             places = " and ".join(map(str, files)) or "standard output"
             what = f"{stream.size:,} bytes in {stream.pieces:,} pieces: {places}"
             click.echo(f"note: {what}", err=True)
 
 
-def _write(session: Session, stream: MappedStream, pieces: Iterator[Piece]) -> None:
+def _write(
+    session: Session, stream: MappedStream, pieces: Iterator[Piece], target: Path | None
+) -> None:
+    """Write the pieces; what cannot be read becomes a problem.
+
+    Raises:
+        OutputError: the output cannot be written.
+    """
     sys.stdout.flush()
     try:
         for lost in stream.write(pieces):
             last = lost.offset + lost.length - 1
             what = f"bytes {lost.offset:,} to {last:,} unreadable, written as zeros: {lost.lost}"
             session.fs.problems.add("output", what)
-    except BrokenPipeError:
-        raise
     except OSError as error:
-        raise OutputError(f"the output could not be written: {error.strerror}") from error
+        if target is not None:
+            raise OutputError(f"{target}: {error.strerror}; it is incomplete") from error
+        is_closed = error.errno == errno.EBADF
+        what = "it is closed" if is_closed else f"{error.strerror}"
+        raise OutputError(f"output: {what}") from error
 
 
 def _source(

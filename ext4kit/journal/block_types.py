@@ -221,17 +221,28 @@ class Owners:
     def add(self, table: InodeTable, order: Int64s, maps: BlockMaps) -> None:
         """Add the maps of inodes as of the transactions `order` (int64 tids, one per inode)."""
         uses = uses_of_inodes(table, maps)
-        low = np.searchsorted(self.blocks, uses.start)
-        counts = np.searchsorted(self.blocks, uses.start + uses.length) - low
+        self._claim(uses.start, uses.length, uses.owner, uses.role, table, order)
+
+    def _claim(
+        self,
+        first: Int64s,
+        length: Int64s,
+        owner: Rows,
+        kind: Int64s,
+        table: InodeTable,
+        order: Int64s,
+    ) -> None:
+        low = np.searchsorted(self.blocks, first)
+        counts = np.searchsorted(self.blocks, first + length) - low
         rows = np.flatnonzero(counts)
         total = np.cumsum(counts[rows])
         while len(rows):
             size = max(int(np.searchsorted(total - total[0] + counts[rows[0]], AT_ONCE)), 1)
             piece, rows, total = rows[:size], rows[size:], total[size:]
             run, step = expand(counts[piece])
-            inode = uses.owner[piece][run]
-            claims = (low[piece][run] + step, order[inode], table.number[inode],
-                      uses.role[piece][run], table.generation[inode])  # fmt: skip
+            inode = owner[piece][run]
+            claims = (low[piece][run] + step, order[inode], table.number[inode], kind[piece][run],
+                      table.generation[inode])  # fmt: skip
             self._keep(np.stack(claims, axis=1))
 
     def _keep(self, claims: Int64s) -> None:

@@ -394,9 +394,13 @@ def block_record(texts: BlockTexts, answer: BlockAnswer, byte: int | None) -> Bl
         "earlier": list(map(_earlier_record, answer.earlier)),
         "contents": list(map(_carved_record, answer.contents)),
         "copies": [_copy_record(texts.start, copy) for copy in answer.copies],
-        "log": log and {"kind": log.kind, "transaction": _tid(log.transaction), "home": log.home},
+        "log": None if log is None else _log_record(log),
     }
     return record if byte is None else {**record, "byte": byte}
+
+
+def _log_record(log: LogBlock) -> LogBlockRecord:
+    return {"kind": log.kind, "transaction": _tid(log.transaction), "home": log.home}
 
 
 def _paths(paths: Sequence[bytes]) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 
 import ext4kit as library
 from ext4kit.filesystem import FileSystem
+from ext4kit.recovery import find_deleted
 from tests.cli.conftest import Run
 from tests.conftest import Cli, Images
 
@@ -120,7 +121,7 @@ def test_a_deleted_file_is_what_recovery_writes(
 ) -> None:
     image = unpacked("power_cut").image
     with library.open(image) as opened:
-        found = library.recovery.find_deleted(opened.filesystem())
+        found = find_deleted(opened.filesystem())
         files = [file for file in found if file.path and file.grade.is_whole and file.blocks][:5]
         for file in files:
             assert file.path is not None
@@ -140,7 +141,7 @@ def test_content_of_a_journal_copy_has_the_place_of_the_copy(
     kinds = Counter[str]()
     with library.open(sample.image) as opened:
         fs = opened.filesystem()
-        files = [file for file in library.recovery.find_deleted(fs) if file.path and file.blocks]
+        files = [file for file in find_deleted(fs) if file.path and file.blocks]
         for file in files[:6]:
             content = file.content()
             if content is None or file.path is None or not file.grade.is_whole:

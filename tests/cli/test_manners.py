@@ -35,7 +35,7 @@ COMMANDS = (
     ("explain", "IMAGE", "<13>"),
     ("who", "IMAGE", "1600"),
     ("who", "IMAGE", "0-1700"),
-    ("blocks", "IMAGE", "--unallocated", "-o", "OUT"),
+    ("blocks", "IMAGE", "--slack", "-o", "-"),
     ("versions", "IMAGE", "/project/tunnel/ledger-0034.db"),
     ("extract", "IMAGE", "/", "-o", "OUT"),
     ("verify", "IMAGE"),

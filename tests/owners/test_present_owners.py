@@ -117,7 +117,8 @@ def test_an_open_and_unlinked_file_owns_its_blocks(unpacked: Images) -> None:
 
 def _without_blocks(fs: FileSystem) -> list[int]:
     table = fs.inode_table(np.array(fs.orphans, np.int64))
-    return table.number[(table.size == 0) | ~table.i_block.any(axis=1)].tolist()
+    numbers: list[int] = table.number[(table.size == 0) | ~table.i_block.any(axis=1)].tolist()
+    return numbers
 
 
 @pytest.mark.parametrize("name", SAMPLES)
