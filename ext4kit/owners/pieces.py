@@ -12,7 +12,7 @@ from ext4kit.filesystem.content import Content
 from ext4kit.journal.block_types import BlockRole
 from ext4kit.journal.overlay import stored_at
 from ext4kit.output.mapped_stream import Piece
-from ext4kit.owners.present import OwnedRuns
+from ext4kit.owners.present import PresentRuns
 from ext4kit.unallocated.space import UnallocatedSpace
 
 _BLOCKS_AT_ONCE = 1 << 16
@@ -39,7 +39,7 @@ def unallocated_pieces(space: UnallocatedSpace) -> Iterator[Piece]:
             yield Piece(length, "unallocated, a hole of the image", None, first)
 
 
-def slack_pieces(runs: OwnedRuns, block_size: int) -> Iterator[Piece]:
+def slack_pieces(runs: PresentRuns, block_size: int) -> Iterator[Piece]:
     """The bytes of file blocks from the end of the content on, by block.
 
     Blocks beyond the end of a file are slack as a whole. Of a block that several files share each

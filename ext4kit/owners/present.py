@@ -31,7 +31,7 @@ BAD_BLOCKS, RESIZE = 1, 7  # reserved inodes (kernel fs/ext4/ext4.h)
 
 
 @dataclass(frozen=True, slots=True)
-class OwnedRuns(Table):
+class PresentRuns(Table):
     """Runs of blocks of the inodes in use, as columns (n,), by start.
 
     Attributes:
@@ -86,7 +86,7 @@ class BlockOwners:
         runs: of all inodes in use, by start.
     """
 
-    def __init__(self, fs: FileSystem, log: Log | None, runs: OwnedRuns) -> None:
+    def __init__(self, fs: FileSystem, log: Log | None, runs: PresentRuns) -> None:
         self.fs, self.log, self.runs = fs, log, runs
 
     @classmethod
@@ -101,7 +101,7 @@ class BlockOwners:
         for table in fs.inode_batches():
             used = table.take((table.links_count > 0) | np.isin(table.number, fs.orphans))
             parts.append(_owned_runs(fs, used, fs.map_table(used)))
-        runs = OwnedRuns.concat(parts)
+        runs = PresentRuns.concat(parts)
         return cls(fs, shared.log, runs.take(np.argsort(runs.start, kind="stable")))
 
     def of(self, blocks: Int64s) -> PresentUses:
@@ -151,25 +151,25 @@ class BlockOwners:
         return values_at(by_block, SortedIndex(self.log.reader.log_blocks[by_block]).rows(blocks))
 
 
-def _owned_runs(fs: FileSystem, table: InodeTable, maps: BlockMaps) -> OwnedRuns:
+def _owned_runs(fs: FileSystem, table: InodeTable, maps: BlockMaps) -> PresentRuns:
     uses = uses_of_inodes(table, maps)
     inode = table.number[uses.owner]
     classify_special_files(fs, uses.role, inode)
     return _with_owner(uses, inode, table.size[uses.owner])
 
 
-def _with_owner(uses: InodeUses, inode: Int64s, size: Int64s) -> OwnedRuns:
-    return OwnedRuns(
+def _with_owner(uses: InodeUses, inode: Int64s, size: Int64s) -> PresentRuns:
+    return PresentRuns(
         uses.start, uses.length, inode, uses.file_block, uses.role, uses.unwritten, size
     )
 
 
-def _bad_blocks(fs: FileSystem) -> OwnedRuns:
+def _bad_blocks(fs: FileSystem) -> PresentRuns:
     """The blocks of the bad blocks inode, which has a map, but neither type nor links."""
     table = fs.inode_table(np.array([BAD_BLOCKS]))
     runs = fs.block_map_from(table.i_block[0].tobytes(), int(table.flags[0]), 1)
     count = len(runs)
-    return OwnedRuns(
+    return PresentRuns(
         runs.physical, runs.length, np.full(count, BAD_BLOCKS), runs.logical,
         np.full(count, int(BlockRole.UNKNOWN)), runs.unwritten, np.zeros(count, np.int64),
     )  # fmt: skip

@@ -156,7 +156,8 @@ class BlockTexts:
                 f"<{file.number}>" if file.path is None else file.path.decode("utf-8", "replace")
             )
             words = ("--versions",) if file.superseded else ()
-            yield f"{command_text('explain', image, target, *words)} shows the evidence for it."
+            command = command_text("explain", image, target, *words)
+            yield f"{command} shows the evidence for the file that had it last."
         home = answer.block if answer.log is None else answer.log.home
         if answer.copies or (answer.log is not None and home is not None):
             command = command_text("journal", "history", image, "--block", home)

@@ -95,7 +95,10 @@ def test_a_freed_block_names_the_file_before_and_what_to_type(
     assert (use["first_transaction"], use["ended_transaction"]) == (2, 5)
     said = ext4kit("who", image, "1549").stdout
     assert "unallocated" in said.splitlines()[0]
-    assert f"`ext4kit explain {image} /project` shows the evidence for it." in said
+    assert (
+        f"`ext4kit explain {image} /project` shows the evidence for the file that had it last."
+        in said
+    )
     assert f"`ext4kit journal history {image} --block 1549`" in said
 
 

@@ -14,7 +14,9 @@ import ext4kit as library
 from ext4kit.filesystem import FileSystem
 from ext4kit.journal.block_types import BlockRole
 from ext4kit.owners import BlockOwners, PresentUses
+from ext4kit.owners.answers import who
 from ext4kit.owners.present import RESIZE
+from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.workspace import Workspace
 from tests.conftest import Images
 
@@ -28,6 +30,7 @@ SHAPES = {
     "many groups": ("-t", "ext4", "-b", "1024", "-g", "1024", "-O", "sparse_super2,^resize_inode"),
     "inodes with data": ("-t", "ext4", "-O", "mmp,quota,inline_data,orphan_file"),
 }
+FIRST_FILE = 12
 AT_ONCE = 4000  # blocks of one call of icheck
 
 
@@ -105,6 +108,24 @@ def test_owners_of_a_sample_are_those_of_debugfs(unpacked: Images, name: str) ->
 
 def test_owners_in_any_shape_are_those_of_debugfs(shaped: Path) -> None:
     check_owners(shaped)
+
+
+def test_paths_of_owners_are_those_of_ifind_and_ffind(unpacked: Images) -> None:
+    image = unpacked("rm_rf_tree").image
+    _, uses = present(image)
+    files = uses.take((uses.role == BlockRole.FILE_DATA) & (uses.inode >= FIRST_FILE))
+    blocks = files.block[:: max(len(files) // 12, 1)]
+    with library.open(image) as opened:
+        answers = who(Workspace(opened.filesystem()), blocks, frozenset({SearchSource.JOURNAL}))
+
+    def said(*words: object) -> str:
+        return subprocess.run([*map(str, words)], capture_output=True, text=True).stdout.strip()
+
+    assert len(answers) >= 12
+    for answer in answers:
+        (use,) = answer.present
+        assert said("ifind", "-d", answer.block, image) == str(use.inode)
+        assert said("ffind", image, use.inode).encode() in use.paths
 
 
 def test_an_open_and_unlinked_file_owns_its_blocks(unpacked: Images) -> None:
