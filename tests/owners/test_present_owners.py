@@ -118,14 +118,15 @@ def test_paths_of_owners_are_those_of_ifind_and_ffind(unpacked: Images) -> None:
     with library.open(image) as opened:
         answers = who(Workspace(opened.filesystem()), blocks, frozenset({SearchSource.JOURNAL}))
 
-    def said(*words: object) -> str:
-        return subprocess.run([*map(str, words)], capture_output=True, text=True).stdout.strip()
+    def said(*words: object) -> bytes:
+        return subprocess.run([*map(str, words)], capture_output=True).stdout.rstrip(b"\n")
 
     assert len(answers) >= 12
     for answer in answers:
         (use,) = answer.present
-        assert said("ifind", "-d", answer.block, image) == str(use.inode)
-        assert said("ffind", image, use.inode).encode() in use.paths
+        assert said("ifind", "-d", answer.block, image) == b"%d" % use.inode
+        plain = [path for path in use.paths if path.isascii() and path.decode().isprintable()]
+        assert said("ffind", image, use.inode) in plain or not plain
 
 
 def test_an_open_and_unlinked_file_owns_its_blocks(unpacked: Images) -> None:
