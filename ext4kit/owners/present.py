@@ -135,7 +135,9 @@ class BlockOwners:
             place, blocks[place], mapped.role, mapped.inode, np.full(len(place), NO_ROW),
             file_block, used,
         )  # fmt: skip
-        alone = np.setdiff1d(np.arange(len(blocks)), np.concatenate([fixed, place]))
+        is_alone = np.ones(len(blocks), bool)
+        is_alone[fixed] = is_alone[place] = False
+        alone = np.flatnonzero(is_alone)
         none = np.zeros_like(alone)
         unowned = PresentUses(
             alone, blocks[alone], none, none, none + NO_ROW, none + NO_ROW, none + size
