@@ -20,7 +20,6 @@ from ext4kit.filesystem.block_maps import BlockMaps
 from ext4kit.journal import Log, SharedLog
 from ext4kit.journal.block_types import (
     BlockRole,
-    InodeUses,
     by_place,
     classify_special_files,
     uses_of_inodes,
@@ -110,40 +109,50 @@ class BlockOwners:
         A block has a row for what its location makes it, and one for each inode that maps it. The
         log and reserved group descriptors are told once, without the inodes that hold them.
         """
-        fs, size = self.fs, self.fs.superblock.block_size
-        role, number = by_place(fs, self.log, blocks)
-        fixed = np.flatnonzero(role != BlockRole.UNKNOWN)
+        role, number = by_place(self.fs, self.log, blocks)
+        placed, owned = self._placed(blocks, role, number), self._owned(blocks, role)
+        is_alone = np.ones(len(blocks), bool)
+        is_alone[placed.place] = is_alone[owned.place] = False
+        alone = np.flatnonzero(is_alone)
+        none = np.zeros_like(alone)
+        size = none + self.fs.superblock.block_size
+        unowned = PresentUses(alone, blocks[alone], none, none, none + NO_ROW, none + NO_ROW, size)
+        found = PresentUses.concat([placed, owned, unowned])
+        return found.take(np.argsort(found.place, kind="stable"))
+
+    def _placed(self, blocks: Int64s, role: Int64s, number: Int64s) -> PresentUses:
+        """What their location makes blocks; `role` and `number` as `by_place` gives them."""
+        superblock, fixed = self.fs.superblock, np.flatnonzero(role != BlockRole.UNKNOWN)
         log_block = self._log_blocks(blocks[fixed])
-        owner = np.where(log_block >= 0, fs.superblock.journal_inode, 0)
-        count = len(fixed)
-        placed = PresentUses(
-            fixed, blocks[fixed], role[fixed], owner,
-            np.where(log_block >= 0, log_block, number[fixed]), log_block, np.full(count, size),
-        )  # fmt: skip
+        return PresentUses(
+            fixed,
+            blocks[fixed],
+            role[fixed],
+            np.where(log_block >= 0, superblock.journal_inode, 0),
+            np.where(log_block >= 0, log_block, number[fixed]),
+            log_block,
+            np.full(len(fixed), superblock.block_size),
+        )
+
+    def _owned(self, blocks: Int64s, role: Int64s) -> PresentUses:
+        """What inodes use blocks for, but for what their location says already."""
+        superblock = self.fs.superblock
         place, row = overlap_pairs(blocks, np.ones_like(blocks), self.runs.start, self.runs.length)
         mapped = self.runs.take(row)
         is_told = (mapped.inode == RESIZE) & (role[place] == BlockRole.DESCRIPTORS)
-        journal = fs.superblock.journal_inode if self.log is not None else 0
+        journal = superblock.journal_inode if self.log is not None else 0
         is_told |= (mapped.inode == journal) & (role[place] == BlockRole.JOURNAL)
         place, mapped = place[~is_told], mapped.take(~is_told)
         inside = blocks[place] - mapped.start
         file_block = np.where(mapped.file_block >= 0, mapped.file_block + inside, NO_ROW)
+        size = superblock.block_size
         content = np.clip(mapped.size - file_block * size, 0, size)
         is_content = (file_block >= 0) & (mapped.role == BlockRole.FILE_DATA)
         used = np.where(is_content, np.where(mapped.unwritten, 0, content), size)
-        owned = PresentUses(
-            place, blocks[place], mapped.role, mapped.inode, np.full(len(place), NO_ROW),
-            file_block, used,
-        )  # fmt: skip
-        is_alone = np.ones(len(blocks), bool)
-        is_alone[fixed] = is_alone[place] = False
-        alone = np.flatnonzero(is_alone)
-        none = np.zeros_like(alone)
-        unowned = PresentUses(
-            alone, blocks[alone], none, none, none + NO_ROW, none + NO_ROW, none + size
+        number = np.full(len(place), NO_ROW)
+        return PresentUses(
+            place, blocks[place], mapped.role, mapped.inode, number, file_block, used
         )
-        found = PresentUses.concat([placed, owned, unowned])
-        return found.take(np.argsort(found.place, kind="stable"))
 
     def _log_blocks(self, blocks: Int64s) -> Int64s:
         """The log block that each block is, NO_ROW for none."""
@@ -157,10 +166,7 @@ def _owned_runs(fs: FileSystem, table: InodeTable, maps: BlockMaps) -> PresentRu
     uses = uses_of_inodes(table, maps)
     inode = table.number[uses.owner]
     classify_special_files(fs, uses.role, inode)
-    return _with_owner(uses, inode, table.size[uses.owner])
-
-
-def _with_owner(uses: InodeUses, inode: Int64s, size: Int64s) -> PresentRuns:
+    size = table.size[uses.owner]
     return PresentRuns(
         uses.start, uses.length, inode, uses.file_block, uses.role, uses.unwritten, size
     )
