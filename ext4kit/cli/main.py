@@ -30,6 +30,8 @@ COMMANDS = {
     "recover": "Recover deleted files into a folder.",
     "versions": "List the versions of one file, and compare or write them.",
     "explain": "Explain the evidence for a deleted file, with byte offsets.",
+    "who": "Tell what a block is, whose it is and whose it was.",
+    "blocks": "Write unallocated blocks, slack or a file, with a map to the image.",
     "verify": "Check every checksum and cross-reference.",
     "crosscheck": "Compare the live tree as read by ext4kit and by The Sleuth Kit.",
     "journal": "List, audit, replay and search the journal.",

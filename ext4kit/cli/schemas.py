@@ -9,6 +9,7 @@ from inspect import isfunction
 from ext4kit.report.json_schema import RecordType, schema_of
 
 _KINDS = {  # module and name of each type, loaded on request
+    "block": ("report.who:BlockRecord",),
     "activity": ("report.triage.records:ActivityRecord",),
     "case": ("output.case:CaseRecord",),
     "copy": ("report.journal_replay:CopyRecord",),

@@ -82,6 +82,26 @@ class JournalOverlay(OverlayReader):
         """The copies of some rows of `log.tags`."""
         return self.log.read_copies(copies)
 
+    def log_blocks_of(self, copies: Rows) -> Int64s:
+        """Log block of each copy that `copies_of` names."""
+        return self.log.tags.position[copies]
+
+
+def stored_at(reader: BlockReader, blocks: Int64s) -> Int64s:
+    """The block that each block (int64 (n,)) is read from: a copy in the journal, or itself.
+
+    -1 where the copy is on another device.
+    """
+    found, is_open = blocks.copy(), np.ones(len(blocks), bool)
+    while isinstance(reader, JournalOverlay):
+        copies = reader.copies_of(blocks)
+        here, log = is_open & (copies >= 0), reader.log
+        homes = log.reader.log_blocks[reader.log_blocks_of(copies[here])]
+        found[here] = homes if log.home is log.reader.blocks else -1
+        is_open &= ~here
+        reader = reader.base
+    return found
+
 
 def read_in_front(
     base: Callable[[Int64s], Bytes2D], front: Callable[[Rows], Bytes2D], blocks: Int64s, rows: Rows

@@ -278,6 +278,10 @@ class UntaggedContentBlocks(TaggedContentBlocks):
         rows[logged] = self.log.reader.read(copies[logged])
         return rows
 
+    def log_blocks_of(self, copies: Int64s) -> Int64s:
+        """Each copy is named by its log block."""
+        return copies
+
 
 def block_features_of_journal(log: Log, positions: Int64s) -> tuple[Intervals, BlockFeatures]:
     """Log blocks converted to file system blocks for carving.
