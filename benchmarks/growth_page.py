@@ -19,34 +19,35 @@ SECONDS, PEAK = "seconds", "peak"
 
 PAGE = """# Growth
 
-Time and memory of the commands as the number of files grows. Written by `make bench-growth`;
-`python -m benchmarks.growth --stored benchmarks/growth.json --page docs/growth.md` makes the
-page from the stored results.
+This page shows the time and memory that commands need as the number of files grows. It is written
+by `make bench-growth`; `python -m benchmarks.growth --stored benchmarks/growth.json --page
+docs/growth.md` makes the page from the stored results.
 
 ## How it is measured
 
-The running kernel makes each image by the same recipe; only the number of files differs. It
-creates the files in directories of {directory_files}, in the order of their numbers. One file
-in {every} has a content of 1 to {largest:,} bytes; the others are empty. After a remount 15 in
-100 are deleted: single files, 17 and 50 in a row. Then changes of the modes of {ballast:,}
-other files, which are part of the count, overwrite the journal of {journal} MiB {laps} times.
-Therefore the journal holds none of the deletions, and its size is the same in all images.
+The running kernel makes each image by the same recipe; only the number of files differs. It creates
+the files in directories of {directory_files}, in the order of their numbers. One file in {every}
+has a content of 1 to {largest:,} bytes; the others are empty. After a remount 15 in 100 files are
+deleted: single files, runs of 17 files and runs of 50 files. Then changes of the modes of
+{ballast:,} other files, which are part of the count, overwrite the journal of {journal} MiB {laps}
+times. Therefore the journal holds none of the deletions, and its size is the same in all images.
 `mke2fs -N` gives an inode for each file; all other features are the defaults.
 
 {images}
 
-{figures} The data of the image file is read into the page cache before each run. ext4kit
-runs with `-q`, and standard output goes to `/dev/null`. MB is the peak of resident memory, in
-millions of bytes. The peer runs in turn with the command; the ratio is its time divided by that of
-ext4kit, so above 1 ext4kit is faster. `export` also searches the unallocated space for deleted
-files, which `fls` does not. A run is ended after {limit:.0f} seconds; larger images are then left
-out. Machine: {cores} cores, {memory} GiB of memory. Peers: {peers}.
+{figures} The data of the image file is read into the page cache before each run. ext4kit runs with
+`-q`, and standard output goes to `/dev/null`. MB is the peak of resident memory, in millions of
+bytes. The peer and the command run alternately. The ratio is the time of the peer divided by that
+of ext4kit; if it is above 1, ext4kit is faster. `export` also searches the unallocated space for
+deleted files, which `fls` does not. A run is stopped after {limit:.0f} seconds; the command is then
+not run on larger images. Machine: {cores} cores, {memory} GiB of memory. Peers: {peers}.
 
 ## Exponents
 
-Least squares of the logarithm of time or memory over the logarithm of the number of files: 1 is
-linear growth. Over all sizes start-up lowers the exponent. Runs that reached the limit do not
-count. A dash stands where fewer than two sizes are left.
+Each exponent is a least-squares fit of the logarithm of time or memory to the logarithm of the
+number of files; an exponent of 1 means linear growth. In the columns for all sizes, the time and
+memory of the start-up lower the exponent. Runs that reached the time limit are not counted. A dash
+means that fewer than two sizes are left.
 
 {exponents}
 

@@ -22,10 +22,10 @@ HOUR = timedelta(hours=1)
 
 PAGE = """# Everyday tasks
 
-What people ask of a disk, the command for it and the seconds that it takes. Written by
+For each everyday task, this page shows the command and the seconds that it takes. It is written by
 `make bench-tasks`. Each figure is the median of {runs} runs, with the image in the page cache. MB
-is the peak of resident memory, in millions of bytes. A command that asks for less reads less: paths
-and times select before contents are read.
+is the peak of resident memory, in millions of bytes. A narrower selection is faster: paths and
+times are checked before the content of files is read.
 
 {tables}
 """
@@ -37,11 +37,11 @@ TABLE = """## {title}
 |---|---|---:|---:|---|
 {rows}
 """
-DISK = """A disk of 10 GiB with two volumes and 400,000 files; `python -m benchmarks.tasks_image`
-makes it. A day and more after the files, 20 pictures, a thesis and a note were deleted, and a
-program was saved over."""
-DEBIAN = """The recipe `debian` of the sample images: a Debian server of 1 GiB, of which packages
-were purged, from which an intruder removed his files, and whose power was cut."""
+DISK = """The disk has 10 GiB, two volumes and 400,000 files; `python -m benchmarks.tasks_image`
+makes it. More than a day after the files were created, 20 pictures, a thesis and a note were
+deleted, and a program was saved over."""
+DEBIAN = """The image is made by the recipe `debian` of the sample images: a Debian server of 1 GiB,
+on which packages were purged and an intruder deleted files before the power was cut."""
 
 
 @dataclass(frozen=True, slots=True)

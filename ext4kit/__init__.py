@@ -6,7 +6,8 @@ with ext4kit.open("disk.img") as image:
         print(entry.path)
 """
 
-# Imports nothing here: interrupts are handled before other modules are loaded (`__main__.py`).
+# Nothing is imported here, as interrupts must be handled before other modules are loaded
+# (`__main__.py`).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
@@ -26,14 +27,14 @@ def open(  # noqa: A001
     """Open an image in any container, the first part of a split image, or a device node, read-only.
 
     Args:
-        where: the image; its path, a locator, or the bytes of a disk.
-        keys: passphrases and contents of key files, for encrypted volumes; or a function that
-            gives those of the volume with a UUID.
+        where: path of the image, a locator, or a source with the bytes of a disk.
+        keys: passphrases and contents of key files for encrypted volumes; or a function that
+            returns those for the volume with a given UUID.
 
     Raises:
-        AccessError: it cannot be opened or read, or no passphrase fits.
-        RequestError: it ends before the offset of the locator.
-        UnsupportedError: it has a feature that is unknown to this version or needs an extra.
+        AccessError: the image cannot be opened or read, or no passphrase fits.
+        RequestError: the image ends before the offset of the locator.
+        UnsupportedError: the image has a feature that is not supported or needs an extra.
     """
     from ext4kit.opening import open_image
 

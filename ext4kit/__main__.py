@@ -3,7 +3,7 @@
 import os
 import sys
 
-# Built into Python: `signal` itself loads some more modules.
+# The built-in module; `signal` itself would load further modules.
 from _signal import (  # type: ignore[import-not-found]
     SIGINT,
     default_int_handler,
@@ -15,7 +15,7 @@ from _signal import (  # type: ignore[import-not-found]
 def leave(*_: object) -> None:
     """End the process as interrupted; no work has started that would need a clean-up."""
     try:
-        if sys.stderr is not None:  # else another file may have its descriptor
+        if sys.stderr is not None:  # else another file may use descriptor 2
             os.write(2, b"ext4kit: interrupted\n")
     finally:
         os._exit(130)

@@ -1,8 +1,8 @@
-"""Bursts: what happened to many files of one folder at once, from times and paths alone.
+"""Bursts: changes of many files of one folder at once, found from times and paths alone.
 
-Files of one folder whose times lie close together are a burst. Bursts are joined with that of the
-folder above if this folder is one of the files, as when a tree is removed. They are joined as well
-if none of them has most of the files, but near the root only if they are of the same moment.
+Files of one folder whose times are close together form a burst. Bursts in a folder are joined if
+the folder itself is one of the files, as when a tree is deleted. They are also joined if none of
+them has most of the files, but near the root only if they happened at the same moment.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from enum import StrEnum
 
 from ext4kit.units import NANOSECONDS
 
-GAP = 10 * NANOSECONDS  # between two files of one burst, at most
-MOMENT = 2 * NANOSECONDS  # in which one command does its work
-_MOST = 0.8  # share of the files of a folder above which one below it stands alone
+GAP = 10 * NANOSECONDS  # largest time between two files of a burst
+MOMENT = 2 * NANOSECONDS  # time in which one command does its work
+_MOST = 0.8  # a subfolder with more than this share of the files stays separate
 _PACKAGE_LISTS = (
     b"/var/lib/dpkg/", b"/var/lib/rpm/", b"/usr/lib/sysimage/rpm/", b"/lib/apk/db/",
     b"/var/lib/pacman/",
@@ -34,7 +34,7 @@ _ROTATED = (b".gz", b".xz", b".zst", b".1", b".2", b".old", b".journal")
 
 
 class BurstCause(StrEnum):
-    """What such a burst usually comes from; judged by names alone."""
+    """The usual cause of such a burst, judged by names alone."""
 
     TREE = "a whole folder"
     PACKAGE = "package management"
@@ -48,10 +48,10 @@ class BurstItem:
     """A file to group.
 
     Attributes:
-        row: its row in the table of the caller.
+        row: row of the file in the caller's table.
         time: ns since 1970.
         path: full path, None if unknown.
-        is_directory: whether it is a directory.
+        is_directory: whether the file is a directory.
         owner: user id, None if unknown.
     """
 
@@ -67,11 +67,11 @@ class Burst:
     """Files of one folder, close together in time.
 
     Attributes:
-        folder: has all of them; None where no path is known.
-        first, last: the first and the last time, ns.
-        rows: of the files, in the order of time.
-        owner: user id of most of them, None if unknown.
-        cause: what it usually comes from.
+        folder: folder that contains all of them; None if no path is known.
+        first, last: earliest and latest time, ns.
+        rows: rows of the files, in the order of time.
+        owner: user id of most of the files, None if unknown.
+        cause: usual cause of such a burst; None if not recognised.
     """
 
     folder: bytes | None
@@ -90,7 +90,7 @@ class _Group:
     """Files that belong together so far.
 
     Attributes:
-        folder: has all of them; b"" for a single file.
+        folder: folder that contains all of them; b"" for a single file.
         items: the files, in the order of time.
         is_whole: whether the folder itself is one of the files.
     """
@@ -101,7 +101,7 @@ class _Group:
 
     @classmethod
     def of(cls, folder: bytes, groups: Iterable[_Group], is_whole: bool) -> _Group:
-        """Several groups as one."""
+        """Join several groups into one."""
         items = (item for group in groups for item in group.items)
         return cls(folder, tuple(sorted(items, key=lambda item: item.time)), is_whole)
 
@@ -115,7 +115,7 @@ class _Group:
 
 
 def find_bursts(items: Iterable[BurstItem]) -> list[Burst]:
-    """Group files; the largest burst that is no churn first.
+    """Group files into bursts; routine bursts come after others, and larger ones come first.
 
     Each item is in one burst. Items without a path are grouped by time alone.
     """
@@ -138,7 +138,7 @@ def find_bursts(items: Iterable[BurstItem]) -> list[Burst]:
 def _joined_upwards(
     by_folder: defaultdict[bytes, list[_Group]], directories: dict[bytes, list[int]]
 ) -> list[_Group]:
-    """Join the files of each folder, then those of folders with the folder above, deepest first."""
+    """Join the files of each folder, then folders with their parent, deepest folders first."""
     done, depths = list[_Group](), defaultdict[int, set[bytes]](set)
     for folder in by_folder:
         depths[folder.count(b"/")].add(folder)
@@ -159,14 +159,14 @@ def _joined_upwards(
 def _joined(
     folder: bytes, cluster: list[_Group], directories: dict[bytes, list[int]]
 ) -> Iterable[_Group]:
-    """What lies in a folder or below it, close together in time, as one group or as several."""
+    """Groups in or below a folder that are close together in time, joined or kept separate."""
     end = max(group.last for group in cluster)
     if _is_within(directories.get(folder, ()), cluster[0].first, end):
         yield _Group.of(folder, cluster, True)
         return
     trees = {group.folder: group for group in cluster if group.folder}
     own = [group for group in cluster if not group.folder]
-    for group in own:  # the entry of a folder that is part of its own tree
+    for group in own:  # the entry of a folder belongs to the tree of the folder
         path = group.items[0].path or b""
         if path in trees and trees[path].is_whole:
             trees[path] = _Group.of(path, (trees[path], group), True)
@@ -188,7 +188,7 @@ def _is_within(times: Iterable[int], first: int, last: int) -> bool:
 
 
 def _clusters(groups: list[_Group]) -> Iterable[list[_Group]]:
-    """Groups that lie close together in time; they are sorted by their start."""
+    """Lists of groups that are close together in time; the groups are sorted by their start."""
     some: list[_Group] = []
     end = 0
     for group in groups:
@@ -210,7 +210,7 @@ def _by_time(items: Sequence[BurstItem]) -> Iterable[tuple[BurstItem, ...]]:
 
 
 def _with_packages(groups: list[_Group]) -> list[_Group]:
-    """Join what a package manager did: groups below system folders at the time of its lists."""
+    """Join the groups of a package manager: those in system folders at the time of its lists."""
     lists = [one for one in groups if any(_is_below(one, place) for place in _PACKAGE_LISTS)]
     if not lists:
         return groups
@@ -272,6 +272,6 @@ def _share(paths: list[bytes], ends: tuple[bytes, ...]) -> float:
 
 
 def _weight(burst: Burst) -> tuple[bool, bool, int, int]:
-    """Order by what matters: named and no churn first, then by number and time."""
+    """Sort key: bursts with a known folder first, routine ones last, then by number and time."""
     is_churn = burst.cause in (BurstCause.CACHE, BurstCause.LOGS, BurstCause.EDITOR)
     return burst.folder is None, is_churn, -len(burst), -burst.last

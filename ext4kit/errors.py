@@ -1,10 +1,10 @@
-"""The exception tree: one root, four meanings, each a single line for the user."""
+"""The exceptions of ext4kit; each has a message of one line for the user."""
 
 from __future__ import annotations
 
 import re
 
-# Blanks at the ends of a name, which nobody sees, and a text that looks as if it were quoted.
+# Names with blanks at an end, which would be overlooked, and texts that look already quoted.
 _UNCLEAR = re.compile(r"^\s|\s$|\s/|/\s|^\".*\"$", re.DOTALL)
 
 
@@ -34,7 +34,7 @@ class NotFoundError(RequestError):
     """There is nothing at a path.
 
     Attributes:
-        path: as it was asked for.
+        path: the path as requested.
     """
 
     def __init__(self, path: bytes, text: str = "no such file or directory in the image") -> None:

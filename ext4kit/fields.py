@@ -1,8 +1,8 @@
-"""Fields that several kinds of records share: their types in Python and JSON, and their meaning.
+"""Fields that several kinds of records share: their Python and JSON types, and their meaning.
 
-A record is a plain dict. Its type, a `TypedDict` (or the dataclass that it is made of), is defined
-where the record is built. The JSON Schema takes the items of an annotation after the type: a pair
-is a keyword, a text is the description (`report/json_schema.py`).
+A record is a plain dict. Its type is a `TypedDict`, or the dataclass from which the record is
+built; it is defined where the record is built. The items after the type in an annotation go to the
+JSON Schema: a pair is a keyword, a text is the description (`report/json_schema.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal, NotRequired, TypedDict, overload
 
 Record = Mapping[str, object]  # a record of any kind
-Value = int | str | bool | list[object] | dict[str, object] | None  # any JSON value but a fraction
+Value = int | str | bool | list[object] | dict[str, object] | None  # JSON values without fractions
 
 Count = Annotated[int, ("minimum", 0)]
 Size = Annotated[int, ("minimum", 0), "Bytes."]
@@ -21,22 +21,24 @@ Generation = Annotated[int, "i_generation."]
 Mode = Annotated[int, ("minimum", 0), "i_mode: type and permissions."]
 Transaction = Annotated[int, "Id of a transaction."]
 LogBlock = Annotated[int, "Block of the log, counted from its start."]
-Kind = Annotated[str, "What it is."]
+Kind = Annotated[str, "Kind of the object."]
 Uuid = Annotated[str, "UUID."]
-Path = Annotated[str, "Absolute path in the image, as UTF-8; backslash escapes where it is not."]
+Path = Annotated[
+    str, "Absolute path in the image, as UTF-8, with backslash escapes for other bytes."
+]
 Exact = Annotated[
-    str, ("contentEncoding", "base64"), "The exact bytes in base64, where they are not UTF-8."
+    str, ("contentEncoding", "base64"), "The exact bytes in base64, if they are not UTF-8."
 ]
 Base64 = Annotated[str, ("contentEncoding", "base64")]
-Output = Annotated[str, "Path below the output folder; null when nothing was written."]
-Target = Annotated[str, "Where the symlink points."]
+Output = Annotated[str, "Path below the output folder; null if nothing was written."]
+Target = Annotated[str, "Target of the symlink."]
 Unknown = Annotated[str, "With --as-of: why the values are not known."]
 Device = Annotated[tuple[int, int], "Major and minor number of a device node."]
-Reasons = Annotated[list[str], "Reasons for less than everything."]
+Reasons = Annotated[list[str], "Reasons why the content is incomplete or uncertain, as sentences."]
 
 Moment = Annotated[int, "Nanoseconds since 1970 UTC."]
 Created = Annotated[
-    int, "Creation, nanoseconds since 1970 UTC; null where the inode has no room for it."
+    int, "Creation, nanoseconds since 1970 UTC; null if the inode has no room for it."
 ]
 Iso = Annotated[str, "ISO 8601 in UTC."]
 
@@ -117,19 +119,29 @@ class VolumeFacts(TypedDict):
     """Facts that identify a volume of the evidence."""
 
     index: Count
-    offset: Annotated[int, "Bytes, in the image, or in the logical or unlocked volume it lies in."]
+    offset: Annotated[
+        int,
+        "Byte offset in the image, or in the logical or unlocked volume that contains this one.",
+    ]
     size: Size
     kind: Kind
-    version: Annotated[str, "Of the format, as blkid names it: FAT32; 2 of LUKS. May be empty."]
+    version: Annotated[
+        str, "Version of the format, as blkid gives it, such as FAT32, or 2 for LUKS. May be empty."
+    ]
     label: str
     uuid: Uuid
     scheme: str
     parent: int | None
-    name: Annotated[str, "Logical volume that it is or lies in, as group/volume. May be empty."]
-    first_byte: Annotated[
-        FirstByte | None, "Null if a physical volume is missing, or it is not known."
+    name: Annotated[
+        str,
+        "The logical volume itself, or the one that contains this volume, as "
+        "group/volume. May be empty.",
     ]
-    readable: Annotated[int, "Bytes of it that the image has."]
+    first_byte: Annotated[
+        FirstByte | None,
+        "Place of the first byte; null if a physical volume is missing or the place is unknown.",
+    ]
+    readable: Annotated[int, "Bytes of the volume that are in the image."]
 
 
 class CodedReason(TypedDict):
@@ -139,7 +151,7 @@ class CodedReason(TypedDict):
     text: Annotated[str, "One sentence."]
 
 
-CodedReasons = Annotated[list[CodedReason], "The same reasons with their codes."]
+CodedReasons = Annotated[list[CodedReason], "The reasons with their codes."]
 
 
 class Unread(TypedDict):

@@ -1,4 +1,4 @@
-"""Opens a path and gives its file systems: evidence, its volumes, and each volume replayed."""
+"""Opens a path: gives the evidence, its volumes, and the file system on each volume."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class ImageVolume:
         """The file system on this volume.
 
         Args:
-            replay: overlay the unreplayed journal, in memory, as the kernel would at mount.
+            replay: whether to replay the journal in memory, as the kernel would at mount.
             superblock: block number of the superblock copy to use.
             journal: the external journal device, for a file system that has one.
-            as_of: stored tid or a time; gives the file system after this transaction, or after the
-                last one that was committed by that time, from the journal.
+            as_of: stored tid or a time; the result is then the file system after this transaction,
+                or after the last transaction that was committed by that time.
 
         Raises:
             UnsupportedError: the volume holds no ext2/3/4.
@@ -72,13 +72,13 @@ class ImageVolume:
         """A file system that was overwritten by the present one, or by something else.
 
         Args:
-            number: 1 is the one of which most is left.
-            superblock: of the present one, as above.
-            journal: of the present one.
+            number: number of the file system; 1 is the most complete one.
+            superblock: block number of the superblock copy of the present file system.
+            journal: external journal device of the present file system.
             progress: called with (done, total): bytes that were searched.
 
         Raises:
-            RequestError: there is no evidence of one, or not of so many.
+            RequestError: there is no evidence of a lost file system with this number.
         """
         from ext4kit.lost import find_lost
 
@@ -96,9 +96,9 @@ class ImageVolume:
 
 
 def _replayed_file_system(fs: FileSystem) -> FileSystem:
-    """`fs` after journal recovery; `fs` itself when there is nothing to replay."""
+    """`fs` with its journal replayed; `fs` itself if there is nothing to replay."""
     if not fs.superblock.needs_recovery and not fs.superblock.group_number:
-        return fs  # a backup superblock does not record this
+        return fs  # a backup superblock does not record whether a recovery is needed
     from ext4kit.journal import Log, replay
 
     log = Log.open(fs)
@@ -110,8 +110,8 @@ class Image:
 
     Attributes:
         evidence: all bytes of the disk, and facts about its container.
-        locator: the address that it was opened by.
-        volumes: in the order of `evidence.volumes`.
+        locator: the locator with which the image was opened.
+        volumes: the volumes in the order of `evidence.volumes`.
     """
 
     def __init__(self, evidence: Evidence, locator: Locator) -> None:
@@ -127,10 +127,10 @@ class Image:
     def filesystem(
         self, locator: Locator | None = None, progress: Progress | None = None
     ) -> FileSystem:
-        """The file system, in the state, that a locator names.
+        """The file system that a locator names, in the named state.
 
         Args:
-            locator: of this image; the one that it was opened by without it.
+            locator: a locator of this image; by default, the one with which it was opened.
             progress: called with (done, total) during a search for a lost file system.
 
         Raises:
@@ -148,7 +148,7 @@ class Image:
         """The volume that a locator names.
 
         Raises:
-            RequestError: there is none, or a choice is needed.
+            RequestError: there is no such volume, or a choice is needed.
             UnsupportedError: there is no ext volume.
         """
         if not locator.volume or locator.volume.isdecimal():
@@ -159,17 +159,17 @@ class Image:
         have = ", ".join(map(self.evidence.place, self.evidence.volumes)) or "none"
         text = f"{self.evidence.path}: no volume at {locator.volume} (there are: {have})"
         if any(volume.kind in ENCRYPTED for volume in self.evidence.volumes):
-            text += "; what is in an encrypted volume needs its key"
+            text += "; an encrypted volume can be read only with its key"
         raise RequestError(text)
 
     def locator_of(self, volume: ImageVolume, locator: Locator | None = None) -> Locator:
-        """The locator with the place of a volume for its number, which depends on keys."""
+        """The locator with the number of a volume replaced by its place; numbers depend on keys."""
         form = self.evidence.format if self.evidence.disguise else self.locator.form
         place = self.evidence.place(volume.facts)
         found = replace(locator or self.locator, form=form, volume=place)
         if self.located(found) is volume:
             return found
-        return replace(found, volume=str(volume.facts.index))  # two readings of the same bytes
+        return replace(found, volume=str(volume.facts.index))  # two volumes have the same place
 
     def _journal(self, path: str) -> Source | None:
         """The bytes of an external journal device; None without a path."""
@@ -232,18 +232,18 @@ def open_image(
 ) -> Image:
     """Open an image in any container, the first part of a split image, or a device node, read-only.
 
-    Of a file that is a container and a disk as well, the reading with more known data is taken.
+    If a file is both a container and a disk, the reading with more known data is used.
 
     Args:
-        where: the image; its path, a locator, or the bytes of a disk.
-        keys: passphrases and contents of key files, for encrypted volumes; or a function that
-            gives those of the volume with a UUID.
-        limits: of what opening may cost; the usual ones without it.
+        where: path of the image, a locator, or a source with the bytes of a disk.
+        keys: passphrases and contents of key files for encrypted volumes; or a function that
+            returns those for the volume with a given UUID.
+        limits: limits of opening; by default, the usual ones.
 
     Raises:
-        AccessError: it cannot be opened or read, or no passphrase fits.
-        RequestError: it ends before the offset of the locator.
-        UnsupportedError: it has a feature that is unknown to this version or needs an extra.
+        AccessError: the image cannot be opened or read, or no passphrase fits.
+        RequestError: the image ends before the offset of the locator.
+        UnsupportedError: the image has a feature that is not supported or needs an extra.
     """
     if isinstance(where, Locator):
         found = open_evidence(where.path, keys, limits, where.form or None, where.offset)
@@ -254,7 +254,7 @@ def open_image(
 
 
 def _weighed(evidence: Evidence) -> Evidence:
-    """The reading with more known data, the file itself where both have as much."""
+    """The reading with more known data; the file itself if both have the same amount."""
     disk = evidence.other
     if disk is None:
         return evidence
@@ -269,7 +269,7 @@ def _weighed(evidence: Evidence) -> Evidence:
 
 
 def _known_bytes(evidence: Evidence) -> tuple[int, int]:
-    """Bytes of the ext volumes that have a root directory, and of all volumes of a known kind."""
+    """(Bytes of ext volumes with a root directory, bytes of all volumes of a known kind)."""
     known = [volume for volume in evidence.volumes if volume.kind != UNKNOWN]
     rooted = [volume for volume in known if volume.is_ext and _has_root(volume)]
     return sum(each.source.size for each in rooted), sum(each.source.size for each in known)

@@ -1,4 +1,4 @@
-"""Problem records: a scan records damage as data and continues."""
+"""Problem records, with which a scan records damage and then continues."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Severity(StrEnum):
 class ProblemFacts(TypedDict):
     """A problem in records."""
 
-    where: Annotated[str, "What it is about."]
-    what: Annotated[str, "What was found."]
+    where: Annotated[str, "The place or structure concerned."]
+    what: Annotated[str, "The problem."]
     severity: Annotated[Severity, "Severity of the problem."]
 
 
@@ -30,7 +30,7 @@ class Problem:
 
     Attributes:
         where: the location, in ext4 terms ("inode 12", "group 3 block bitmap").
-        what: what is wrong there, and the consequence.
+        what: what is wrong, and the consequence.
     """
 
     where: str
@@ -47,13 +47,13 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
-    """A bounded collector: the first `limit` problems in full, the rest as a count.
+    """A bounded collector, which keeps the first `limit` problems and counts the rest.
 
     A hostile image can cause millions of problems. Memory stays bounded and the count stays exact.
     """
 
     limit: int = 1000
-    kept: dict[Problem, None] = field(default_factory=dict)  # in order; a set would lose it
+    kept: dict[Problem, None] = field(default_factory=dict)  # a dict keeps the order
     total: int = 0
     errors: int = 0
 
@@ -75,6 +75,6 @@ class Problems:
 
 
 def worst_first(problems: Iterable[Problem]) -> list[Problem]:
-    """Errors, warnings, notes; those alike in the order in which they were met."""
+    """Problems sorted by severity: errors, warnings, notes; otherwise in the order found."""
     order = list(Severity)
     return sorted(problems, key=lambda problem: -order.index(problem.severity))

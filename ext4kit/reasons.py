@@ -1,7 +1,7 @@
-"""Reasons: coded statements why a file is not graded intact, or why it is incomplete.
+"""Reasons: coded statements that say why a file is not graded intact or is incomplete.
 
-Each reason is defined here once, with a stable code and one sentence. The code is never renamed and
-never given to another reason; the wording of the sentence may change. `{name}` in a sentence is a
+Each reason is defined here once, with a stable code and one sentence. A code is never renamed or
+reused for another reason, but the wording of the sentence may change. `{name}` in a sentence is a
 placeholder for a value.
 """
 
@@ -17,29 +17,29 @@ class Reason(NamedTuple):
     """A statement about one file.
 
     Attributes:
-        code: stable, `[a-z-]+`.
-        text: one sentence; a template where it has values.
+        code: stable code, `[a-z-]+`.
+        text: one sentence, which may contain placeholders.
     """
 
     code: str
     text: str
 
     def filled(self, **values: object) -> Reason:
-        """The reason with the values of its template.
+        """The reason with its placeholders replaced by values.
 
         Raises:
-            KeyError: a value of the template is missing.
+            KeyError: the value of a placeholder is missing.
         """
         return Reason(self.code, self.text.format(**values))
 
 
 def texts(reasons: Iterable[Reason]) -> list[str]:
-    """The sentences, as the field `problems` of a record has them."""
+    """The sentences for the field `problems` of a record."""
     return [reason.text for reason in reasons]
 
 
 def coded(reasons: Iterable[Reason]) -> list[CodedReason]:
-    """Codes and sentences, as the field `reasons` of a record has them."""
+    """Codes and sentences for the field `reasons` of a record."""
     return [{"code": reason.code, "text": reason.text} for reason in reasons]
 
 
@@ -342,12 +342,17 @@ AS_OF_MAP_UNKNOWN = Reason(
 )
 AS_OF_BYTES_LOST = Reason(
     "as-of-bytes-lost",
-    "{n} of {total} blocks of the file as of transaction {tid} were reused or are lost; zeros stand"
-    " for them.",
+    "{n} of {total} blocks of the file as of transaction {tid} were reused or are lost; zeros are "
+    "written for them.",
 )
 AS_OF_OVERWRITTEN = Reason(
     "as-of-overwritten",
     "Not written: no block is left that can be attributed to the file as of transaction {tid}.",
+)
+AS_OF_UNCLEAN = Reason(
+    "as-of-unclean",
+    "The file system was not unmounted cleanly after transaction {tid}: a write into these blocks"
+    " may have reached the disk without its record.",
 )
 AS_OF_INODE_UNKNOWN = Reason(
     "as-of-inode-unknown", "The inode table block is not known as of transaction {tid}."

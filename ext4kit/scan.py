@@ -1,4 +1,4 @@
-"""One pass over blocks for several scanners, whose results are found by name."""
+"""One pass over blocks for several scanners; results are identified by scanner name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class BlockBatch:
-    """Some blocks.
+    """A batch of blocks.
 
     Attributes:
         blocks: int64 (n,), ascending: file system blocks, or journal blocks.
@@ -40,36 +40,36 @@ class BlockSource(Protocol):
 
     @property
     def bytes(self) -> int:
-        """How many are read."""
+        """Number of bytes to read."""
         ...
 
     def batches(self) -> Iterator[BlockBatch]:
-        """All of them, in order."""
+        """All blocks in order, in batches."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Scanner(Generic[T_co]):
-    """Looks for something in each batch.
+    """A function that examines each batch.
 
     Attributes:
-        name: unique in a scan.
-        look: the result of a batch; it keeps no reference to the data.
+        name: name, unique in a scan.
+        look: returns the result for a batch, which must not refer to the data of the batch.
     """
 
     name: str
     look: Callable[[BlockBatch], T_co]
 
     def __call__(self, batch: BlockBatch) -> T_co:
-        """The result of a batch."""
+        """Examine a batch and return the result."""
         return self.look(batch)
 
 
 class Scanned:
-    """What the scanners found.
+    """The results of all scanners.
 
     Args:
-        parts: results of each scanner, by its name, in the order of the batches.
+        parts: results by scanner name, in the order of the batches.
     """
 
     def __init__(self, parts: dict[str, list[object]]) -> None:
@@ -86,8 +86,8 @@ def scan(
     """Read blocks once for all scanners; several batches are processed at once.
 
     Args:
-        source: the blocks; not read without scanners.
-        scanners: with different names.
+        source: the blocks; they are not read if there are no scanners.
+        scanners: scanners with different names.
         progress: called with (bytes done, total bytes).
     """
     parts: dict[str, list[object]] = {scanner.name: [] for scanner in scanners}

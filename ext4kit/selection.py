@@ -15,7 +15,7 @@ _GLOB_PARTS = {b"**/": b"(?:[^/]+/)*", b"**": b".*", b"*": b"[^/]*", b"?": b"[^/
 
 
 class Selectable(Protocol):
-    """A live or deleted file; None for what is unknown."""
+    """A live or deleted file; unknown attributes are None."""
 
     @property
     def path(self) -> bytes | None:
@@ -27,7 +27,7 @@ class Selectable(Protocol):
 
     @property
     def further_paths(self) -> Sequence[bytes]:
-        """Full paths that it had beside this one or before."""
+        """Further full paths of the file, present or former."""
 
     @property
     def number(self) -> int | None:
@@ -51,14 +51,14 @@ class Selectable(Protocol):
 
     @property
     def deletion_time(self) -> int | None:
-        """When it was deleted, ns."""
+        """Deletion time, ns."""
 
     @property
     def grade(self) -> str | None:
         """Grade of a deleted file."""
 
     def head(self) -> bytes:
-        """Start of its content; b"" where there is none or it cannot be read."""
+        """Start of the content; b"" if there is none or it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Limits:
     most: int | None = None
 
     def include(self, value: int | None) -> bool:
-        """Whether a value is in the range; an unknown one is only if there are no limits."""
+        """Whether a value is in the range; an unknown value is only if there are no limits."""
         if self.least is None and self.most is None:
             return True
         if value is None or (self.least is not None and value < self.least):
@@ -79,17 +79,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class Selection:
-    """Conditions that a file must meet; one that is not given always holds.
+    """Conditions that a file must meet; conditions that are not given are always met.
 
     Attributes:
         paths: paths and globs, of which one must match (see `path_pattern`).
         numbers: inode numbers.
-        names: regular expressions that are searched in the name.
+        names: regular expressions, of which one must match a part of the name.
         types: file types.
         size, deleted, modified: limits of bytes and of times in ns.
         owners: user ids.
         grades: grades of deleted files.
-        content: called with the start of the content and the name.
+        content: called with the start of the content and the name; returns whether it is selected.
     """
 
     paths: tuple[bytes, ...] = ()
@@ -110,7 +110,7 @@ class Selection:
 
     @property
     def needs_inode(self) -> bool:
-        """Whether content without an inode, which has no path and no times, cannot be selected."""
+        """Whether a condition excludes content without an inode (which has no path or times)."""
         by_identity = self.paths or self.numbers or self.names or self.owners
         times = self.deleted != Limits() or self.modified != Limits()
         kinds = self.types and "file" not in self.types
@@ -118,7 +118,7 @@ class Selection:
         return bool(by_identity or times or kinds or grades)
 
     def selects(self, file: Selectable) -> bool:
-        """Whether a file meets all conditions; its content is read last."""
+        """Whether a file meets all conditions; the content is tested last."""
         if self.numbers and file.number not in self.numbers:
             return False
         if self.owners and file.uid not in self.owners:
@@ -162,10 +162,10 @@ def is_glob(path: bytes) -> bool:
 
 
 def path_pattern(path: bytes) -> bytes:
-    """Regular expression for a path or glob and for all that is below it.
+    """Regular expression that matches a path or glob and all paths below it.
 
-    `*` and `?` match within a name, `**` also across slashes. A path without a slash matches that
-    name in every directory, also where the directory is unknown. Any other one starts at the root.
+    `*` and `?` match within a name, `**` also across slashes. A path without a slash matches this
+    name in every directory, even if the directory is unknown. Other paths start at the root.
     """
     parts, place = [], 0
     inner = path.strip(b"/").removesuffix(b"/**")

@@ -1,6 +1,6 @@
-"""Times of records as text: the field `NAME_iso` beside each time in nanoseconds.
+"""Text for the times in records: the field `NAME_iso` accompanies each time in nanoseconds.
 
-JSON readers that store numbers as floats, as jq does, lose the last digits of a time in
+JSON readers that store numbers as floats (such as jq) lose the last digits of a time in
 nanoseconds. This module alone decides which fields are times; records and schemas follow it.
 """
 
@@ -30,7 +30,7 @@ _SCALARS = frozenset((int, str, bool, type(None)))
 def iso(moment_ns: int) -> str:
     """Nanoseconds since 1970 as ISO 8601 in UTC, with a fraction only if it is not zero.
 
-    A time outside the four-digit years is given as seconds since 1970 (`@...`).
+    A time in a year that does not have four digits is given as seconds since 1970 (`@...`).
     """
     seconds, fraction = divmod(moment_ns, NANOSECONDS)
     try:
@@ -46,18 +46,18 @@ def _second(seconds: int) -> str:
 
 
 def parse_moment(text: str, now: int, zone: Zone = UTC_ZONE) -> int:
-    """A time in ns since 1970: ISO 8601, @SECONDS, a word, or a span ago.
+    """Parse a time, given as ISO 8601, @SECONDS, a word or a duration ago, to ns since 1970.
 
     A date, `today` and `yesterday` mean the first moment of that day.
 
     Args:
-        text: as typed.
-        now: ns since 1970.
-        zone: of a time without an offset, and of days.
+        text: the time as typed.
+        now: time from which durations count, ns since 1970.
+        zone: zone of times without an offset, and of days.
 
     Raises:
-        ValueError: it is no time.
-        RequestError: a clock in the zone showed it never, or twice.
+        ValueError: the text is not a time.
+        RequestError: clocks in the zone never showed this time, or showed it twice.
     """
     if text.startswith("@") and text[1:].isdigit():
         return int(text[1:]) * NANOSECONDS
@@ -69,7 +69,7 @@ def parse_moment(text: str, now: int, zone: Zone = UTC_ZONE) -> int:
         return zone.first_moment(day * _DAY) * NANOSECONDS
     if text[:-1].isdigit() and text[-1:] in _SPANS:
         return now - int(text[:-1]) * _SPANS[text[-1]] * NANOSECONDS
-    fraction = _FRACTION.search(text)  # `datetime` keeps microseconds alone
+    fraction = _FRACTION.search(text)  # `datetime` has only microseconds
     moment = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
     whole = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
     seconds = whole // timedelta(seconds=1)
@@ -80,10 +80,10 @@ def parse_moment(text: str, now: int, zone: Zone = UTC_ZONE) -> int:
 
 
 def _moment_of(text: str, local: int, zone: Zone) -> int:
-    """The time that a local time of a zone means, in seconds since 1970.
+    """The time that a local time of a zone stands for, in seconds since 1970.
 
     Raises:
-        RequestError: none, or more than one; which ones it can mean is told.
+        RequestError: the local time stands for no time or for several, which the message lists.
     """
     found = zone.moments_of(local)
     if len(found) == 1:
@@ -95,7 +95,7 @@ def _moment_of(text: str, local: int, zone: Zone) -> int:
 
 @cache
 def iso_field(name: str) -> str | None:
-    """Name of the text beside a time in nanoseconds; None for any other field."""
+    """Name of the text field for a time in nanoseconds; None for other fields."""
     if name in _TIMES:
         return f"{name}_iso"
     is_time = name.endswith("_ns") and name not in _DURATIONS
@@ -103,9 +103,9 @@ def iso_field(name: str) -> str | None:
 
 
 def with_iso(record: Mapping[str, object]) -> dict[str, object]:
-    """A record with the text beside each of its times, those of inner objects included.
+    """A record with a text field added for each time, including times in inner objects.
 
-    A text that stands after its time in the record is kept.
+    A text field that the record already has after its time is kept.
     """
     found: dict[str, object] = {}
     for name, value in record.items():
@@ -117,7 +117,7 @@ def with_iso(record: Mapping[str, object]) -> dict[str, object]:
 
 
 def _inner(value: object) -> object:
-    """A value with the texts beside the times in it."""
+    """A value with text fields added for the times in it."""
     if isinstance(value, dict):
         return with_iso(value)
     if isinstance(value, list | tuple) and value and type(value[0]) not in (int, str):

@@ -1,7 +1,7 @@
-"""Unit types, and the only function that joins high and low halves.
+"""Unit types, and the function that joins the high and low halves of all split fields.
 
-`join` works on Python integers and on NumPy columns. Each split field is therefore joined in one
-place for single structures and for whole tables.
+`join` works on Python integers and on NumPy columns. Therefore the same code joins a split field of
+a single structure and of a whole table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TransactionId = NewType("TransactionId", int)  # jbd2 sequence number, 32 bits, 
 NANOSECONDS = 1_000_000_000  # in a second
 SECTOR = 512  # bytes; the unit of `i_blocks` and of partition tables
 Progress = Callable[[int, int], None]  # (done, total), in the unit that the function names
-# called with the title of a step; a context that gives the step's progress callback
+# called with the title of a step; returns a context manager that gives the progress callback
 ProgressStep = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time where a transaction could stand instead: ns since 1970."""
+    """A point in time (ns since 1970), as opposed to a transaction id."""
 
     time: int
 
@@ -37,7 +37,7 @@ def widen(value: int) -> int: ...
 @overload
 def widen(value: Integers) -> npt.NDArray[np.int64]: ...
 def widen(value: int | Integers) -> int | npt.NDArray[np.int64]:
-    """A column as int64, an integer unchanged; NumPy would otherwise keep u16 sums in 16 bits."""
+    """A column as int64 (NumPy would keep u16 sums in 16 bits), or an integer unchanged."""
     if isinstance(value, int):
         return value
     column: npt.NDArray[np.int64] = value.astype("int64")
@@ -51,7 +51,7 @@ def join(high: Integers, low: Integers, low_bits: int) -> npt.NDArray[np.int64]:
 def join(high: int | Integers, low: int | Integers, low_bits: int) -> int | npt.NDArray[np.int64]:
     """`high << low_bits | low` for integers or columns (int64).
 
-    A column value that reaches 2**63 becomes negative. Readers treat it as out of range, as every
-    such block number and size is.
+    A column value of 2**63 or more becomes negative. Readers then treat it as out of range, which
+    is right for such a block number or size.
     """
     return (widen(high) << low_bits) | widen(low)

@@ -6,13 +6,14 @@ import platform
 import re
 from contextlib import suppress
 
-_OPTIONAL = ("cryptography", "zstandard")  # of the extras
+_OPTIONAL = ("cryptography", "zstandard")  # distributions that extras install
 
 
 def library_versions() -> dict[str, str]:
-    """The libraries that the package requires, and those of its extras that are installed.
+    """The libraries that the package requires, and installed libraries of its extras.
 
-    Empty where the package itself is not installed, because only its metadata names them.
+    The result is empty if the package itself is not installed, because only its metadata names its
+    libraries.
     """
     from importlib import metadata  # slow, and rarely needed
 

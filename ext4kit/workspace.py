@@ -1,4 +1,4 @@
-"""Everything that is derived from one file system, each made once, when it is first asked for."""
+"""All results that are derived from one file system, each computed once at first use."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _Made = TypeVar("_Made", bound=object)
 
 
 class Workspace(SharedLog):
-    """One file system and what was found out about it.
+    """One file system with the results that are derived from it.
 
-    A result is made again only if nobody holds it any more, so that a long run keeps in memory
-    what it still needs. What is derived from the log shares one reading of it.
+    A result is cached only as long as the caller refers to it, so that a long run keeps only what
+    it still needs in memory. All results use the same reading of the log.
 
     Args:
         fs: the file system, opened with its journal replayed.
@@ -37,7 +37,7 @@ class Workspace(SharedLog):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the file system is one that was overwritten."""
+        """Whether the file system is a lost one."""
         return self.fs.state == LOST
 
     def history(self) -> History:
@@ -52,9 +52,9 @@ class Workspace(SharedLog):
         sources: Set[SearchSource] = ALL_SOURCES,
         progress: Progress | None = None,
     ) -> DeletedFiles:
-        """All deleted files that the evidence has a record of, as `find_deleted` gives them.
+        """All deleted files that the evidence records, from `find_deleted`.
 
-        Of a lost file system: all its files, as `find_lost_files` gives them.
+        For a lost file system: all its files, from `find_lost_files`.
         """
         from ext4kit.lost import LostFileSystem, find_lost_files
         from ext4kit.recovery import find_deleted
@@ -66,19 +66,19 @@ class Workspace(SharedLog):
         return self._once(key, lambda: find_deleted(self, versions, sources, progress))
 
     def timeline(self, progress: Progress | None = None) -> Timeline:
-        """The events of the period that the journal covers, as `build_timeline` gives them."""
+        """The events of the period that the journal covers, from `build_timeline`."""
         from ext4kit.timeline import build_timeline
 
         return self._once(("timeline",), lambda: build_timeline(self, progress))
 
     def verification(self) -> Verification:
-        """What is wrong with its structures, as `verify` finds it."""
+        """The findings of `verify` about the file system's structures."""
         from ext4kit.verify import verify
 
         return self._once(("verification",), lambda: verify(self.fs))
 
     def as_of(self, moment: int | Moment) -> Workspace:
-        """The file system after a transaction, or at a time, with a workspace of its own.
+        """A new workspace for the file system after a transaction or at a time.
 
         Its contents have the grades of recovery (`vouch_by_recovery`).
 

@@ -1,1 +1,1 @@
-"""Tables, lookups, groups and intervals over NumPy arrays; without I/O and without ext4."""
+"""Tables, lookups, groups and intervals over NumPy arrays, independent of I/O and of ext4."""

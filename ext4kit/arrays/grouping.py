@@ -6,7 +6,7 @@ import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Keys, Rows
 
-_SPARSE = 8  # unused numbers per used one, up to which a table is faster than a sort
+_SPARSE = 8  # a table is faster than a sort up to this ratio of range to values
 
 
 def starts_group(*keys: Keys) -> Bools:
@@ -23,7 +23,7 @@ def starts_group(*keys: Keys) -> Bools:
 
 
 def ends_group(*keys: Keys) -> Bools:
-    """Per row (bool): True for the last row of each run of equal keys; as `starts_group`."""
+    """Per row (bool): True for the last row of each run of equal keys (see `starts_group`)."""
     ends = np.ones(len(keys[0]), np.bool_)
     ends[:-1] = starts_group(*keys)[1:]
     return ends
@@ -33,7 +33,7 @@ def rank_within(starts: Bools) -> Int64s:
     """The position of each row in its group, from 0.
 
     Args:
-        starts: bool (n,), True at the first row of each group, the first row among them.
+        starts: bool (n,), True at the first row of each group; row 0 is always True.
     """
     row = np.arange(len(starts))
     return row - np.maximum.accumulate(np.where(starts, row, 0))
@@ -45,14 +45,14 @@ def group_sizes(starts: Bools) -> Int64s:
 
 
 def expand(counts: Int64s) -> tuple[Rows, Int64s]:
-    """(row, position) of `counts[row]` positions of each row, in row order."""
+    """Repeat each row `counts[row]` times: (row, position among its copies), in row order."""
     row = np.repeat(np.arange(len(counts)), counts)
     starts = np.cumsum(counts) - counts
     return row, np.arange(len(row)) - starts[row]
 
 
 def row_bounds(owners: Int64s, count: int) -> Rows:
-    """(count + 1,): the rows of owner `i` run from element `i` up to element `i + 1`.
+    """Bounds (count + 1,): owner `i` has the rows from element `i` to before element `i + 1`.
 
     Args:
         owners: int64 (n,), ascending, from 0.

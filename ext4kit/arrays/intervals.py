@@ -31,7 +31,7 @@ class Intervals(Table):
 
     @property
     def end(self) -> Int64s:
-        """One past the last number of each interval."""
+        """The number after the last one of each interval."""
         return self.start + self.length
 
     @classmethod
@@ -79,7 +79,7 @@ class Intervals(Table):
         return inside
 
     def intersect(self, other: Intervals) -> Self:
-        """The parts in an interval of both; touching parts are joined only where both join them."""
+        """The parts that lie in both; parts stay separate where one operand separates them."""
         _, start, length = common_parts(self.start, self.length, other.start, other.length)
         return type(self)(start, length)
 
@@ -91,7 +91,7 @@ class Intervals(Table):
 
 
 def split(length: Int64s, most: int) -> tuple[Rows, Int64s, Int64s]:
-    """Cut runs that are longer than `most` into pieces.
+    """Cut runs longer than `most` into pieces of at most that length.
 
     Returns:
         (row of the run, position in it, length) of each piece, in order.
@@ -123,7 +123,7 @@ def overlap_pairs(
 def common_parts(
     start: Int64s, length: Int64s, other_start: Int64s, other_length: Int64s
 ) -> tuple[Rows, Int64s, Int64s]:
-    """(row, start, length) of the parts of runs that lie in other runs; as `overlap_pairs`."""
+    """(row, start, length) of the common parts, in the order of `overlap_pairs`."""
     mine, theirs = overlap_pairs(start, length, other_start, other_length)
     first = np.maximum(start[mine], other_start[theirs])
     end = np.minimum((start + length)[mine], (other_start + other_length)[theirs])
@@ -148,7 +148,7 @@ def cut_out(
     every = np.arange(len(start))
     begins = np.concatenate([start, part_start + part_length])
     ends = np.concatenate([part_start, start + length])
-    # A run and its parts have equal numbers of begins and ends, in the same order.
+    # The remainders have as many starts as ends, and both are in the same order.
     order = np.lexsort((begins, np.concatenate([every, row])))
     owner, first = np.concatenate([every, row])[order], begins[order]
     last = ends[np.lexsort((ends, np.concatenate([row, every])))]

@@ -25,7 +25,7 @@ class SortedIndex:
         return np.where(self._keys[row] == keys, row, NO_ROW)
 
     def bounds(self, keys: Int64s) -> tuple[Rows, Rows]:
-        """(first row, one past the last) of each key; equal for none."""
+        """(first row, row after the last) of each key; both are equal if no row has the key."""
         return np.searchsorted(self._keys, keys), np.searchsorted(self._keys, keys, side="right")
 
 
@@ -43,11 +43,11 @@ class AsOfIndex:
         self._ranks = np.searchsorted(self._keys, keys) * len(self._times) + ranks
 
     def rows(self, keys: Int64s, at: Int64s | int) -> Rows:
-        """The last of the newest rows of each key, NO_ROW where no row is old enough.
+        """The last row of each key whose time is not after `at`, NO_ROW where there is none.
 
         Args:
             keys: int64 (n,).
-            at: time of each key, int64 (n,), or one time for all.
+            at: time to look up for each key, int64 (n,), or one time for all.
         """
         if not len(self._keys):
             return np.full(len(keys), NO_ROW)
@@ -61,11 +61,11 @@ class AsOfIndex:
 
 
 def values_at(values: Int64s, rows: Rows) -> Int64s:
-    """The value of each row that a lookup gave, NO_ROW where there is none."""
+    """The value at each row that a lookup returned, NO_ROW where it returned NO_ROW."""
     return np.where(rows == NO_ROW, NO_ROW, values[rows]) if len(values) else rows
 
 
 def is_member(values: Int64s, of: Int64s) -> Bools:
-    """Per value (bool): True where it is in `of`, which ascends."""
+    """Per value (bool): True where the ascending array `of` contains it."""
     found: Bools = SortedIndex(of).rows(values) != NO_ROW
     return found

@@ -1,7 +1,7 @@
 """Aliases for the arrays in columns and functions of this project.
 
-An alias states its dtype beside NumPy's type of an array. `Table` reads it there, because what
-`npt.NDArray[...]` is at run time differs between versions of NumPy.
+An alias states its dtype in addition to the array type. `Table` reads the dtype from there, because
+the run-time form of `npt.NDArray[...]` differs between versions of NumPy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = Annotated[npt.NDArray[np.intp], np.intp]  # row numbers of a table
 Bools = Annotated[npt.NDArray[np.bool_], np.bool_]
 Codes = Annotated[npt.NDArray[np.int8], np.int8]  # values of an enumeration
 Strings = Annotated[npt.NDArray[np.str_], np.str_]
-Bytes2D = Annotated[npt.NDArray[np.uint8], np.uint8]  # (n, bytes of each)
+Bytes2D = Annotated[npt.NDArray[np.uint8], np.uint8]  # (n, bytes per row)
 Keys = npt.NDArray[
     np.int64 | np.int32 | np.int8 | np.uint64 | np.uint32 | np.uint16 | np.uint8 | np.bool_
 ]  # columns that identify rows

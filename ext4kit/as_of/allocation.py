@@ -21,7 +21,7 @@ class AllocationHistory:
     """The block bitmaps, on disk and in the journal, and the blocks that stayed allocated in them.
 
     Args:
-        now: the file system as it is now.
+        now: the file system as it is on disk.
         history: the journal copies.
     """
 
@@ -54,7 +54,7 @@ class AllocationHistory:
         return held
 
     def _bits_in_copies(self, group: int, bit: Int64s, since: Int64s, until: int | None) -> Bools:
-        """True where the bit is set in each copy of the group's bitmap from that time."""
+        """True where the bit is set in every copy of the group's bitmap from `since` to `until`."""
         tags = self.history.log.tags
         copies = self.history.copies_of_block(int(self.now.groups.block_bitmap[group]))
         order = tags.order[copies]

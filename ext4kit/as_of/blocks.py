@@ -19,20 +19,20 @@ from ext4kit.parsers.superblock import SUPERBLOCK_OFFSET
 
 
 class UnknownStateError(AccessError):
-    """The state of a block changed over time, and the journal does not have the earlier state."""
+    """The requested state of a block is unknown: the journal holds no copy of it."""
 
 
 class PointInTime:
     """The state after one transaction, as the journal records it.
 
     Args:
-        present: the file system as it is now, without the changes of fast commits.
+        present: the file system as it is on disk, without the changes of fast commits.
         history: the journal copies.
         reach: the transactions whose state the journal can give.
         order: tid of the transaction, one of `reach`.
 
     Attributes:
-        transaction: its stored tid.
+        transaction: the stored tid of the transaction.
         allocation: the bitmaps over time.
     """
 
@@ -48,10 +48,10 @@ class PointInTime:
         self.allocation = AllocationHistory(present, history)
 
     def copies_as_of(self, blocks: Int64s) -> Rows:
-        """Row of `log.tags` with the state of each block at that time; -1 where no copy has it.
+        """Row of `log.tags` with the state of each block after the transaction; -1 without a copy.
 
-        Two kinds of copies do not count. A copy older than `range.complete_since` is not always
-        the last one of its block. A revoked copy is not valid any more.
+        Two kinds of copies do not count. A copy older than `range.complete_since` may not be the
+        last copy of its block up to the transaction. A revoked copy is not valid any more.
         """
         copies = self.history.newest_copies(blocks, self.order)
         order = self.log.tags.order[copies] if len(self.log.tags) else copies
@@ -72,7 +72,7 @@ class PointInTime:
 
     @cached_property
     def _revokes(self) -> tuple[Int64s, Int64s]:
-        """(blocks ascending, tid of the last revoke of each up to this transaction)."""
+        """(revoked blocks ascending, tid of the last revoke of each), up to this transaction."""
         revokes = self.log.revokes
         rows = np.flatnonzero(revokes.order <= self.order)
         rows = rows[np.lexsort((-revokes.order[rows], revokes.block[rows]))]
@@ -83,8 +83,8 @@ class PointInTime:
 class AsOfMetadataBlocks(JournalOverlay):
     """Metadata blocks as of a transaction; reading a block of unknown state raises an error.
 
-    The state of a block is its newest copy. Without a copy it is the block on disk, if no later
-    transaction has a copy and the block stayed allocated.
+    The state of a block is its newest copy up to the transaction. Without such a copy, it is the
+    block on disk if no later transaction has a copy and the block stayed allocated.
 
     Args:
         moment: the point in time.
@@ -97,11 +97,11 @@ class AsOfMetadataBlocks(JournalOverlay):
         self.fixed = fixed
 
     def copies_of(self, blocks: Int64s) -> Rows:
-        """Row of `log.tags` with the state of each block at that time, -1 where the disk has it."""
+        """Row of `log.tags` with the state of each block as of the transaction, -1 for none."""
         return self.moment.copies_as_of(blocks)
 
     def is_known(self, blocks: Int64s) -> Bools:
-        """True where the state of the block at that time is known."""
+        """True where the state of the block after the transaction is known."""
         known: Bools = (self.copies_of(blocks) >= 0) | is_member(blocks, self.fixed)
         rest = np.flatnonzero(~known & ~self.moment.changed_later(blocks))
         known[rest] = self.moment.allocation.stayed_allocated(blocks[rest], self.moment.order)
@@ -111,7 +111,7 @@ class AsOfMetadataBlocks(JournalOverlay):
         """`count` blocks from `block` on.
 
         Raises:
-            UnknownStateError: the state of one of them is not known.
+            UnknownStateError: the state of one of the blocks is not known.
             AccessError: a block is outside the file system, or cannot be read.
         """
         self._check(np.arange(block, block + max(count, 0)))
@@ -145,7 +145,7 @@ class AsOfContentBlocks(JournalOverlay):
         self.moment = moment
 
     def copies_of(self, blocks: Int64s) -> Rows:
-        """Row of `log.tags` with the content of each block at that time, -1 without a copy."""
+        """Row of `log.tags` with the content of each block as of the transaction, -1 for none."""
         copies = self.moment.copies_as_of(blocks)
         logged = np.flatnonzero(copies >= 0)
         since = self.log.tags.order[copies[logged]] - 1
@@ -155,6 +155,6 @@ class AsOfContentBlocks(JournalOverlay):
 
 
 def layout_blocks(now: FileSystem) -> Int64s:
-    """Blocks of the superblock and the group descriptors, which locate all others; ascending."""
+    """Blocks (ascending) of the superblock and the group descriptors, which locate all others."""
     places = descriptor_blocks(now.superblock, 0, now.blocks.blocks_count)
     return np.unique(np.append(places, SUPERBLOCK_OFFSET // now.blocks.block_size))

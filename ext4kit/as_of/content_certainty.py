@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -98,6 +98,7 @@ class ContentCertainty:
         self.then = then
         self.now = now
         self._recovered: RecoveredContents | None = None
+        self._is_unclean: Callable[[], bool] = lambda: now.superblock.needs_recovery
         self.blocks = AsOfContentBlocks(moment)
         self._expected: InodeTable | None = None
         self._compared: _ThenAndNow | None = None
@@ -107,14 +108,17 @@ class ContentCertainty:
         """Announce inodes whose contents may be read next; they are judged together."""
         self._expected = table
 
-    def vouch_by(self, recovered: RecoveredContents) -> None:
+    def vouch_by(self, recovered: RecoveredContents, is_unclean: Callable[[], bool]) -> None:
         """Grade contents that changed later as recovery does; without it, as the disk has them.
 
         Args:
             recovered: from inodes as of the transaction, what recovery tells of the content of each
                 in this state; None where it knows no such state.
+            is_unclean: whether the file system may have gone down without an unmount since then;
+                called once, if at all.
         """
         self._recovered, self._compared, self._single = recovered, None, None
+        self._is_unclean = cache(is_unclean)
 
     def judge(self, inode: Inode) -> GradedContent:
         """The content of a regular file and its grade, from its inode as of then; not inline."""
@@ -122,8 +126,17 @@ class ContentCertainty:
             return GradedContent(Content(self.blocks, 0), Grade.INTACT)
         found = self._comparison(inode)
         if inode.number not in found.judged:
-            found.judged[inode.number] = self._judge(inode, found)
+            graded = self._judge(inode, found)
+            if graded.grade is Grade.INTACT and self._lies_in_place(graded) and self._is_unclean():
+                doubt = reasons.AS_OF_UNCLEAN.filled(tid=self.moment.transaction)
+                graded = replace(graded, grade=Grade.CONSISTENT, reasons=(*graded.reasons, doubt))
+            found.judged[inode.number] = graded
         return found.judged[inode.number]
+
+    def _lies_in_place(self, graded: GradedContent) -> bool:
+        """Whether it is read from blocks of the disk, not from copies in the journal."""
+        content = graded.content
+        return content.blocks is not self.blocks and content.stored > 0
 
     def _judge(self, inode: Inode, found: _ThenAndNow) -> GradedContent:
         row = found.row[inode.number]

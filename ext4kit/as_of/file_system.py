@@ -6,6 +6,7 @@ system was not mounted, and fast commits that a mount replayed, leave no copies.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -97,9 +98,9 @@ class AsOfFileSystem(FileSystem):
         """`content_uncertainty` of each inode of a table."""
         return list(map(self.content_uncertainty, table.each()))
 
-    def vouch_by(self, recovered: RecoveredContents) -> None:
+    def vouch_by(self, recovered: RecoveredContents, is_unclean: Callable[[], bool]) -> None:
         """Grade contents that changed later as recovery does (`ContentCertainty.vouch_by`)."""
-        self._vouching.vouch_by(recovered)
+        self._vouching.vouch_by(recovered, is_unclean)
 
     def _lookup_child(self, number: int, name: bytes, path: bytes) -> int:
         try:

@@ -1,4 +1,4 @@
-"""The versions of a block or an inode in the journal, of a path at any recorded time."""
+"""The versions of a block or an inode in the journal; an inode can be given by its path."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ext4kit.journal.versions import (
 
 @dataclass(frozen=True, slots=True)
 class LoggedVersions:
-    """Versions, oldest first, what reads them, and what they are of.
+    """Versions of a block or an inode, oldest first, and a function that gives a version's reader.
 
     Attributes:
-        block: the block; None for an inode.
-        inode: the inode number; None for a block.
+        block: the block number; None for versions of an inode.
+        inode: the inode number; None for versions of a block.
     """
 
     versions: Iterator[BlockVersion]
@@ -41,8 +41,8 @@ class LoggedStructures:
     """Finds versions in the journal.
 
     Args:
-        fs: the file system, as it is or as of a transaction; paths are of that state.
-        log: its journal; that of the moment counts as of a transaction.
+        fs: the file system, as it is or as of a transaction; paths are looked up in that state.
+        log: its journal; not used as of a transaction, because that state has its own.
     """
 
     def __init__(self, fs: FileSystem, log: Log) -> None:
@@ -56,7 +56,7 @@ class LoggedStructures:
         return LoggedVersions(versions, reader_for_block(self._now, number), block=number)
 
     def of_inode(self, target: bytes) -> LoggedVersions:
-        """The versions of the inode of a path or of `<12>`.
+        """The versions of an inode, given by its path or as `<12>`.
 
         Raises:
             RequestError: the path does not exist.

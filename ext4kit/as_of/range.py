@@ -2,10 +2,11 @@
 
 The log is a ring, but the kernel does not always continue where it stopped. Before Linux 6.4 a
 mount starts again at the first block of the ring. The rest of older mounts then has gaps, and the
-newest copy of a block there is not always its last one. Therefore transactions count from the
-newest one back to the first gap, and only if the newest one in the log is the last one written.
-Source: kernel fs/jbd2/journal.c, `journal_reset`, `jbd2_mark_journal_empty`,
-`jbd2_journal_destroy` (an unmount skips one id).
+newest copy of a block there is not always its last one. Therefore only the transactions from the
+newest one back to the first gap are used, and none if the newest one in the log is not the last one
+that was written.
+Source: kernel fs/jbd2/journal.c, `journal_reset`, `jbd2_mark_journal_empty`, `jbd2_journal_destroy`
+(an unmount skips one id).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ext4kit.journal.log import Log
 from ext4kit.parsers.journal import BlockType
 
 TID_MODULUS = 1 << 32
-UNMOUNT_TID_SKIP = 1  # by an unmount
+UNMOUNT_TID_SKIP = 1  # ids that an unmount skips
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,11 @@ class AsOfRange:
             span = f"{first % TID_MODULUS} to {last % TID_MODULUS}"
             text = f"the journal records the state after transactions {span}"
             if len(self.orders) <= last - first:
-                text += " (some ids between have none)"
+                text += " (some ids in between have no transaction)"
         raise RequestError(f"transaction {transaction}: {text}")
 
     def tid_at(self, time: int) -> int:
-        """Tid of the last transaction that was committed before any later than a time.
+        """Tid of the transaction just before the first one that was committed after a time.
 
         Args:
             time: ns since 1970.
@@ -96,14 +97,14 @@ class AsOfRange:
         return int(self.commit_times[np.searchsorted(self.orders, order)])
 
     def commit_time_before(self, order: int) -> int:
-        """Commit time of the transaction before it, ns since 1970; -1 when not known."""
+        """Commit time of the transaction before a given one, ns since 1970; -1 when not known."""
         place = int(np.searchsorted(self.orders, order))
         return int(self.commit_times[place - 1]) if place else self.time_before
 
 
 @dataclass(frozen=True, slots=True)
 class _TransactionSpans(Table):
-    """Position of each transaction in the ring: first log block, block count, completeness."""
+    """Location of each transaction in the ring: first log block, block count, completeness."""
 
     start: Int64s
     length: Int64s
@@ -113,7 +114,7 @@ class _TransactionSpans(Table):
 def as_of_range(log: Log) -> AsOfRange:
     """The newest transactions of a log that follow each other without a gap."""
     known, superblock = log.transactions, log.superblock
-    # one past the newest tid in force; blocks with later tids have no effect
+    # the tid after the newest valid one; blocks with later tids have no effect
     end_tid = superblock.sequence if superblock.start == 0 else log.walk.end_order
     end = int(np.count_nonzero(known.order < end_tid))
     while end and not known.committed[end - 1]:
@@ -122,9 +123,9 @@ def as_of_range(log: Log) -> AsOfRange:
         return _empty_range(reason)
     first = _oldest_complete_row(log, _spans(log), end)
     if first == end:
-        return _empty_range("the newest transaction in the log is not whole")
+        return _empty_range("the newest transaction in the journal is incomplete")
     if superblock.start and known.to_replay[:first].any():
-        return _empty_range("a transaction that is not yet written in place is not whole")
+        return _empty_range("a transaction that is not yet checkpointed is incomplete")
     before = first - 1
     joins = before >= 0 and known.order[before] == known.order[first] - 1
     joins = bool(joins and known.committed[before])
@@ -144,8 +145,8 @@ def _empty_range(reason: str) -> AsOfRange:
 def _missing_newest_reason(log: Log, end: int, end_tid: int) -> str:
     """Why the newest transaction in the log is not the last one that was committed, or "".
 
-    The superblock of a clean log records its next block, or at least its next id. Any other log
-    ends where a recovery ends, and every committed transaction has to be before that point.
+    The superblock of a clean log records the next block to write, or at least the next id. Any
+    other log ends where a recovery ends, and all committed transactions must be before that point.
     """
     known, superblock = log.transactions, log.superblock
     if not end:
@@ -179,7 +180,7 @@ def _spans(log: Log) -> _TransactionSpans:
 
 
 def _oldest_complete_row(log: Log, spans: _TransactionSpans, end: int) -> int:
-    """Row of the oldest transaction after which none is missing; `end` if there is none."""
+    """Row of the oldest transaction from which on all are complete; `end` if there is none."""
     taken = np.zeros(log.ring.end, bool)
     for row in range(end - 1, -1, -1):
         is_complete = spans.whole[row] and _starts_complete(log, spans, row, taken)
@@ -192,8 +193,8 @@ def _oldest_complete_row(log: Log, spans: _TransactionSpans, end: int) -> int:
 def _starts_complete(log: Log, spans: _TransactionSpans, row: int, taken: Bools) -> bool:
     """Whether the first block of a transaction is still in the log.
 
-    The block before it is the commit block of an older transaction. It may also be at the start
-    of the ring, if no newer transaction wrote up to it past the end.
+    It is if the block before it is the commit block of an older transaction. For a transaction at
+    the start of the ring, no newer transaction may have overwritten the last block of the ring.
     """
     start = int(spans.start[row])
     before = log.ring.wrap(start - 1)
@@ -209,10 +210,11 @@ def _starts_complete(log: Log, spans: _TransactionSpans, row: int, taken: Bools)
 
 
 def _is_contiguous(log: Log, spans: _TransactionSpans, row: int, taken: Bools) -> bool:
-    """Whether the next transaction in the log is the next one that was committed.
+    """Whether no transaction is missing between this one and the next one in the log.
 
-    It begins after the commit block of this one, or at the start of the ring. In the second case
-    a lost transaction would be after this one, unless a newer one overwrote that block.
+    The next one begins after the commit block of this one, or at the start of the ring. In the
+    second case, a lost transaction would have started at the block after this one. Therefore no
+    newer transaction may have overwritten that block.
     """
     order = log.transactions.order
     behind = int(log.ring.wrap(spans.start[row] + spans.length[row]))

@@ -1,4 +1,4 @@
-"""The audit of a log: a verdict on every block, stale laps included, and the result of a replay."""
+"""The audit of a log: verdicts on all blocks, including stale laps, and the result of a replay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def audit(fs: FileSystem) -> Audit:
-    """Check the log of a file system that is not replayed; a failure does not end the check.
+    """Check the log of a file system opened without a replay; a failure does not stop the check.
 
     Errors that prevent reading the log become problems of `fs`.
     """
@@ -52,7 +52,7 @@ def audit(fs: FileSystem) -> Audit:
 
 
 def audit_log(log: Log, findings: AuditFindings, tally: VerdictCounts) -> Audit:
-    """Check a log without its superblock; results go to `findings` and `tally`."""
+    """Check a log except for its superblock; results go to `findings` and `tally`."""
     places, found = FindingBuilder(log, findings), survey(log)
     metadata = tell_metadata(places, found, tally)
     copies = judge_copies(log, found, claims(log, found))

@@ -1,8 +1,9 @@
-"""Damage that explains a failed checksum, computed from crc32c run backwards.
+"""Damage that explains a failed checksum, computed by running crc32c backwards.
 
-The crc32c register is linear. Therefore computed and stored checksum differ by the checksum of
-the changed bits alone (the syndrome). Shifted back to an offset in the block, the syndrome is the
-change of the four bytes there that would explain it. One changed bit is located exactly.
+The crc32c register is linear. Therefore the computed and the stored checksum differ by the checksum
+of the changed bits alone (the syndrome). Running crc32c backwards from the syndrome to an offset
+gives the change of the four bytes at that offset that would explain the failure. One changed bit is
+located exactly.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class BitRepairs:
-    """Explanations of failed checksums, a row each.
+    """Explanations of failed checksums, one row per checksum.
 
     Attributes:
-        byte: offset of the byte of which one changed bit explains the failure, -1: none.
-        mask: that bit within the byte.
-        words: (n, 3), bits to change in the big-endian words at 0, 4 and 8 if the damage is in
+        byte: offset of the byte in which one changed bit explains the failure, -1 if there is none.
+        mask: the changed bit within that byte.
+        words: (n, 3), bits to change in the big-endian word at offset 0, 4 or 8 if the damage is in
             that word alone.
         seed: bits to change in the seed if the block itself is undamaged.
     """
@@ -42,7 +43,7 @@ def find_bit_repairs(syndromes: Int64s, length: int, hole: int) -> BitRepairs:
     Args:
         syndromes: int64 (n,), computed ^ stored checksum, none of them 0.
         length: bytes the checksum covers.
-        hole: offset of the big-endian checksum field, computed as zeros; -1: outside the block.
+        hole: offset of the big-endian checksum field, which counts as zeros; -1: outside the block.
     """
     register = syndromes.astype(np.uint32)
     byte, mask = _single_bits(register, length)
@@ -59,7 +60,7 @@ def find_bit_repairs(syndromes: Int64s, length: int, hole: int) -> BitRepairs:
 
 
 def _apply(columns: UInt32s, registers: UInt32s) -> UInt32s:
-    """Many registers (uint32) after a linear map, given as the image of each bit."""
+    """Apply a linear map, given as the image of each bit, to many registers (uint32)."""
     result = np.zeros(registers.shape, np.uint32)
     for bit in range(32):
         result ^= np.where(registers >> np.uint32(bit) & np.uint32(1), columns[bit], np.uint32(0))
@@ -97,11 +98,11 @@ def _power(count: int, back: bool) -> UInt32s:
 
 @lru_cache(4)
 def _bit_table(capacity: int) -> tuple[UInt32s, Int64s]:
-    """(syndrome of each single changed bit, ascending; 8 * bytes after it + bit)."""
+    """(syndrome of each single changed bit, ascending; its 8 * bytes after it + bit number)."""
     numbers = np.uint8(1) << np.arange(8, dtype=np.uint8)[:, None]
     table = crc32c_rows(0, numbers)
     count = 1
-    while count < capacity:  # doubles the bytes, away from the end
+    while count < capacity:  # doubles the number of bytes covered
         table = np.concatenate([table, _apply(_power(count, False), table)])
         count *= 2
     order = np.argsort(table)
@@ -124,6 +125,6 @@ def changed_bits(changes: Int64s, offset: int) -> tuple[Int64s, Int64s]:
         changes: difference of the field, none of them 0.
         offset: byte offset of the field.
     """
-    bit = np.frexp(changes.astype(np.float64))[1].astype(np.int64) - 1  # the highest one
+    bit = np.frexp(changes.astype(np.float64))[1].astype(np.int64) - 1  # highest set bit
     single = changes & (changes - 1) == 0
     return np.where(single, offset + 3 - bit // 8, NOWHERE), np.where(single, 1 << bit % 8, 0)

@@ -24,11 +24,11 @@ UNUSABLE = (Fault.BODY, Fault.MAGIC, Fault.TYPE, Fault.SEQUENCE, Fault.STRANGER)
 
 @dataclass(frozen=True, slots=True)
 class LogBlockClaims:
-    """The content of each log block, from the metadata blocks of the log.
+    """The last known writer of each log block, from the metadata blocks of the log.
 
     Attributes:
         newest: tid of the newest transaction known to have written the block.
-        taken: True where a metadata block is damaged or cannot be judged.
+        taken: True where the block is a metadata block that is damaged or cannot be judged.
     """
 
     newest: Int64s
@@ -42,7 +42,7 @@ def claims(log: Log, found: Survey) -> LogBlockClaims:
     tags = log.tags
     believed = np.flatnonzero(plausible_tags(log, found))
     np.maximum.at(newest, tags.position[believed], tags.order[believed])
-    for row in np.flatnonzero(found.tags == UNKNOWN_TAGS).tolist():  # has all up to the next header
+    for row in np.flatnonzero(found.tags == UNKNOWN_TAGS).tolist():  # all up to the next header
         start = int(found.position[row]) + 1
         end = int(found.position[row + 1]) if row + 1 < len(found) else log.ring.end
         np.maximum(newest[start:end], found.order[row], out=newest[start:end])
@@ -77,8 +77,8 @@ def judge_copies(log: Log, found: Survey, claimed: LogBlockClaims) -> Int64s:
 def _mark_overwritten(log: Log, found: Survey, verdict: Int64s, missing: Bools) -> None:
     """Mark lost copies between overwritten ones and a newer lap as overwritten too.
 
-    The transaction that overwrote them has lost its own descriptor. It cannot have written there
-    if undamaged copies follow: a single lost copy is damage then, several are left undecided.
+    The transaction that overwrote them has lost its own descriptor. If undamaged copies follow, no
+    such transaction wrote there: a single lost copy is then damage, and several are left undecided.
     """
     tags = log.tags
     index = np.flatnonzero(missing)
@@ -106,7 +106,7 @@ class TransactionBreaks(Table):
 
     Attributes:
         position: log block where a metadata block is missing.
-        order: tid of the transaction that it belongs to.
+        order: tid of the transaction that lacks it.
         commit: True where the commit block is missing.
     """
 

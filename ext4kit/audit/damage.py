@@ -31,15 +31,15 @@ PARTS_OF_KINDS = {
     BlockType.REVOKE: Part.REVOKE,
 }
 HEADER_FAULTS = (Fault.MAGIC, Fault.TYPE, Fault.SEQUENCE)
-Words = str | Callable[[int], str]  # a text, or the text of a row
+Words = str | Callable[[int], str]  # one text for all rows, or a text per row
 
 
 class FindingBuilder:
     """Builds findings, with log blocks converted to offsets in the image.
 
     Args:
-        log: the log.
-        findings: collects them.
+        log: the log that the findings are about.
+        findings: collects the findings.
     """
 
     def __init__(self, log: Log, findings: AuditFindings) -> None:
@@ -67,7 +67,7 @@ class FindingBuilder:
         target: Int64s | None = None, read: Words = "", expected: Words = "",
         severity: Severity = Severity.ERROR,
     ) -> None:  # fmt: skip
-        """Add a finding for each of some rows of the columns; count those that are not kept."""
+        """Add a finding for each of `rows`; findings beyond the limit are only counted."""
         for row in self.some(code, rows, severity):
             self.add(
                 code, int(orders[row]), int(positions[row]), meaning=meaning, severity=severity,
@@ -77,7 +77,7 @@ class FindingBuilder:
             )  # fmt: skip
 
     def some(self, code: str, index: Rows, severity: Severity = Severity.ERROR) -> list[int]:
-        """The rows whose findings are kept; the rest is counted."""
+        """The rows whose findings are kept; the other rows are only counted."""
         kept: list[int] = index[: self.findings.room].tolist()
         if len(index) > len(kept):
             self.findings.count(code, severity, len(index) - len(kept))
@@ -85,7 +85,7 @@ class FindingBuilder:
 
 
 def changed_bit(data: UInt8s | bytes, byte: int, mask: int) -> tuple[str, str]:
-    """(value read, value expected) of a byte with one changed bit."""
+    """(value read, expected value) of a byte with one changed bit."""
     value = int(data[byte])
     return f"byte 0x{value:02x}", f"byte 0x{value ^ mask:02x}"
 
@@ -172,7 +172,7 @@ def _holds_older(log: Log, index: Rows) -> Bools:
     """True where the position of a lost copy still holds its earlier content, or zeros."""
     tags, headers = log.tags, log.headers
     positions = tags.position[index]
-    held = np.isin(positions, headers.position)  # of an older transaction; a newer one is no loss
+    held = np.isin(positions, headers.position)  # those of newer ones are no loss
     sure = np.flatnonzero(tags.matches & (tags.checksum_bits == 32))
     newest = np.full(log.ring.end, np.iinfo(np.int64).max)
     np.minimum.at(newest, tags.position[sure], tags.order[sure])

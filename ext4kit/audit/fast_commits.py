@@ -1,8 +1,8 @@
 """Verdicts on fast commits: their checksums, and commits that damage has made unrecognisable.
 
-The newest fast commits start at the first block of the area. Behind them is the rest of older
-ones, whose first blocks may be overwritten. A failed checksum is damage if one changed bit
-explains it, or if the beginning of the commit is known to be in the area.
+The newest fast commits start at the first block of the area. They are followed by the rest of older
+ones, whose first blocks may be overwritten. A failed checksum is damage if one changed bit explains
+it, or if the beginning of the commit is known to be in the area.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ext4kit.journal.log import Log
 from ext4kit.parsers.checksums import crc32c
 from ext4kit.parsers.fast_commit import CHECKED_IN_TAIL, TAG, TAIL, TagKind
 
-MOST_BLOCKS = 64  # limit of the blocks of one fast commit that is reassembled
+MOST_BLOCKS = 64  # most blocks of a fast commit that is reassembled
 MEANING = "a recovery would stop before this fast commit; it and the later ones would be lost"
 
 
@@ -49,7 +49,7 @@ def tell_fast_commits(places: FindingBuilder, tally: VerdictCounts) -> None:
     found = scan_fast_commits(places.log)
     if not len(found.positions):
         return
-    tids = np.full(len(found.positions), NONE)  # of the recognised commit of each block
+    tids = np.full(len(found.positions), NONE)  # tid of the recognised commit in each block
     verdicts = []
     for one in found.commits:
         if one.crc_ok:
@@ -72,12 +72,12 @@ def _judge_run(
     """Verdicts on blocks that belong to no recognised fast commit.
 
     All fast commits of one transaction follow each other from the first block of the area on.
-    Therefore blocks between two of them, or before the first, held one as well.
+    Therefore blocks between two fast commits, or before the first one, held fast commits as well.
     """
     inside = [one for one in found.commits if first <= _rows(found, one)[0] < end]
     before = int(tids[first - 1]) if first else NONE
     behind = int(tids[end]) if end < len(tids) else NONE
-    # a transaction that began to overwrite the old fast commits
+    # transaction whose fast commits overwrite the old ones from the start
     restarted = any(one.head_tid not in (NONE, behind) for one in inside)
     if behind != NONE and (before == behind or (first == 0 and not restarted)):
         position = int(found.positions[first])
@@ -105,7 +105,7 @@ def _rows(found: FastCommits, one: FastCommit) -> tuple[int, int]:
 
 
 def _pieced_together(log: Log, found: FastCommits, settled: Bools) -> list[_Damaged]:
-    """Commits in the remaining blocks that one changed bit explains."""
+    """Commits in the remaining blocks whose failed checksum is explained by one changed bit."""
     damaged: list[_Damaged] = []
     row, size = 0, log.reader.blocks.block_size
     while row < len(settled):
@@ -124,7 +124,7 @@ def _run_end(settled: Bools, row: int) -> int:
 
 
 def _explained(rows: Bytes2D, first: int, size: int) -> _Damaged | None:
-    """The commit that starts in the first of these blocks and ends at the next tail."""
+    """The commit from the first of these blocks to the next tail, if a changed bit explains it."""
     for last in range(len(rows)):
         tails, is_whole = _tails(rows[last], size)
         data = rows[: last + 1].reshape(-1)
@@ -138,9 +138,9 @@ def _explained(rows: Bytes2D, first: int, size: int) -> _Damaged | None:
 
 
 def _tails(row: UInt8s, size: int) -> tuple[list[int], bool]:
-    """(offsets where a tail that fills its block may begin, whether one has no changed bit).
+    """(offsets at which a tail up to the end of the block may begin, whether one is undamaged).
 
-    Times in an inode can look like the start of a tail with one changed bit.
+    Several offsets are possible, as times in an inode can look like a tail with one changed bit.
     """
     offsets = np.arange(size - TAG.size - TAIL.size + 1)
     headers = np.lib.stride_tricks.sliding_window_view(row, TAG.size)[: len(offsets)]
@@ -152,7 +152,7 @@ def _tails(row: UInt8s, size: int) -> tuple[list[int], bool]:
 
 
 def _check(data: UInt8s, first: int, last: int, tail: int) -> _Damaged | None:
-    """The commit up to a tail at that byte, if one changed bit explains its checksum."""
+    """The commit up to a tail at byte `tail`, if one changed bit explains its failed checksum."""
     end = tail + CHECKED_IN_TAIL
     stored = int.from_bytes(data[end : end + 4].tobytes(), "little")
     difference = crc32c(0, data[:end].tobytes()) ^ stored

@@ -35,12 +35,12 @@ class Verdict(StrEnum):
     OK = "ok"
     BAD = "bad"
     UNCHECKED = "cannot be checked"
-    OVERWRITTEN = "overwritten"  # by a newer lap, as expected
+    OVERWRITTEN = "overwritten"  # overwritten by a newer lap, as expected
 
 
 VERDICTS = tuple(Verdict)
 PARTS = tuple(Part)
-OK, BAD, UNCHECKED, OVERWRITTEN = range(4)  # in columns
+OK, BAD, UNCHECKED, OVERWRITTEN = range(4)  # codes of verdicts in columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class AuditFinding:
         transaction: stored tid of the affected transaction, None for the log as a whole.
         log_block: log block, None for the log as a whole.
         fs_block: that block's number in the file system, or on the external journal.
-        byte_offset: of the damaged byte where it is known, else of the block; in the file system
-            or on the external journal.
+        byte_offset: offset of the damaged byte if it is known, else of the block, in the file
+            system or on the external journal.
         target: home block of a copy.
         read: the value found.
         expected: the correct value.
@@ -95,7 +95,7 @@ class AuditFindings:
 
     @property
     def room(self) -> int:
-        """How many more findings can be kept."""
+        """Number of findings that can still be kept."""
         return max(self.limit - len(self.kept), 0)
 
 
@@ -159,10 +159,10 @@ class Audit:
     Attributes:
         findings: the defects.
         tally: verdict counts by part.
-        log: the log that was read, after the repair of a changed bit in its superblock; None when
-            it cannot be used.
+        log: the log as read, with a changed bit in its superblock repaired; None when it cannot be
+            used.
         gaps: missing transaction ids.
-        verdicts: on single blocks.
+        verdicts: the verdicts on single blocks.
         replayed: the file system's blocks after a recovery; None when no recovery is possible.
     """
 

@@ -18,7 +18,7 @@ from ext4kit.units import TransactionId
 
 
 def tell_tags(places: FindingBuilder, found: Survey) -> None:
-    """Report tags that name a block outside the file system, or a block of the log."""
+    """Report tags whose home block is outside the file system or is a block of the log."""
     log, tags = places.log, places.log.tags
     believed = plausible_tags(log, found)
     outside = believed & ((tags.block < 0) | (tags.block >= log.home.blocks_count))
@@ -56,7 +56,7 @@ def tell_escapes(places: FindingBuilder, found: Survey, verdict: Int64s) -> None
 
 
 def tell_revokes(places: FindingBuilder, found: Survey) -> None:
-    """Report revoke blocks with too large a count, and records of blocks outside the volume."""
+    """Report revoke blocks with too large a count, and records that name too high a block."""
     log, headers, revokes = places.log, places.log.headers, places.log.revokes
     sound = found.position[(found.kind == BlockType.REVOKE) & (found.fault == Fault.NONE)]
     over = np.flatnonzero(headers.overflow & np.isin(headers.position, sound))
@@ -90,7 +90,7 @@ def tell_times(places: FindingBuilder, transactions: Transactions) -> None:
 def tell_transactions(
     places: FindingBuilder, transactions: Transactions, tally: VerdictCounts
 ) -> None:
-    """Report checksums over whole transactions (checksum v1)."""
+    """Judge the checksums over whole transactions (checksum v1), and report those that fail."""
     if places.log.features.checksum_version != 1:
         return
     verdict = np.select(

@@ -32,7 +32,7 @@ class PatchedSource:
     """A byte source with some bytes replaced in memory; nothing is written.
 
     Args:
-        source: gives all other bytes.
+        source: source of all other bytes.
         at: offset of the replaced bytes.
         data: their replacement.
     """
@@ -48,7 +48,7 @@ class PatchedSource:
         """Exactly `length` bytes from byte `offset` on.
 
         Raises:
-            AccessError: as `source`.
+            AccessError: as `read` of `source`.
         """
         data = self.source.read(offset, length)
         start, end = max(offset, self._at), min(offset + length, self._at + len(self._data))
@@ -66,8 +66,8 @@ def check_superblock(fs: FileSystem, findings: AuditFindings, tally: VerdictCoun
     """Judge the journal superblock.
 
     Returns:
-        The file system to read the log with. If one changed bit explains a failed checksum, that
-        bit is repaired in it.
+        The file system to read the log with. If one changed bit explains a failed checksum, this
+        file system has that bit repaired in memory.
     """
     place = _place(fs)
     if place is None:
@@ -150,7 +150,7 @@ def _place(fs: FileSystem) -> tuple[Source, int, bytes] | None:
 
 
 def _is_device(source: Source) -> bool:
-    """Whether the journal is a device: it starts with an ext4 superblock, unlike an inode's log."""
+    """Whether the journal is a device; only such a journal starts with an ext4 superblock."""
     header = peek(source, SUPERBLOCK_OFFSET, DEVICE_SUPERBLOCK.size)
     is_complete = len(header) == DEVICE_SUPERBLOCK.size
     return is_complete and Superblock.parse(header).magic == DEVICE_MAGIC

@@ -1,7 +1,8 @@
 """Every metadata block of a log, including those that damage has made unrecognisable.
 
-A failed checksum is explained if possible: by one word of the header, which then gives the true
-type or transaction of the block, by one bit, by another seed or by another format.
+If possible, a failed checksum is explained: by a damaged word of the header (the checksum then
+gives the true type or transaction of the block), by one changed bit, by another seed or by another
+format.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from ext4kit.parsers.journal import (
 )
 from ext4kit.units import widen
 
-NEAR_BITS = 4  # changed bits at most in a magic that is still recognised, without checksums
-SPARE_IDS = 2  # ids next to the known ones that a damaged block may have had
+NEAR_BITS = 4  # most changed bits of a magic that is still recognised without checksums
+SPARE_IDS = 2  # number of ids beyond the known ones that a damaged block may have had
 UNKNOWN_TAGS = -1
-NOT_STORED = -1  # no checksum field is known
-SHARED_BY = 3  # blocks whose checksums match with one seed: that seed belongs to another log
+NOT_STORED = -1  # the block has no known checksum field
+SHARED_BY = 3  # blocks that must share a foreign seed to show another log
 TAILED = (BlockType.DESCRIPTOR, BlockType.REVOKE)
 
 
@@ -44,8 +45,8 @@ class Fault(IntEnum):
     NONE = 0
     BODY = 1  # the checksum fails; type and transaction are used as stored
     MAGIC = 2  # the checksum matches with the right magic
-    TYPE = 3  # it matches with the right type
-    SEQUENCE = 4  # it matches with the right transaction id
+    TYPE = 3  # the checksum matches with the right type
+    SEQUENCE = 4  # the checksum matches with the right transaction id
     REST = 5  # a commit block whose checksum matches with zeros after its fields
     STRANGER = 6  # written with another UUID or other checksums: cannot be judged
 
@@ -90,7 +91,7 @@ class Survey(Table):
 
 
 def survey(log: Log) -> Survey:
-    """Every metadata block of a log, and every block that may have been one, by position."""
+    """Every metadata block of a log, and every block that may be a damaged one, by position."""
     headers = log.headers
     sound = headers.is_sound & ~headers.is_partial
     plain = _plain(log, np.flatnonzero(sound))
@@ -147,12 +148,12 @@ def _plausible(log: Log, orders: Int64s) -> tuple[int, int]:
 def _explained(
     log: Log, doubtful: Int64s, unmarked: Int64s, span: tuple[int, int]
 ) -> Iterator[Survey]:
-    """Suspect blocks with their defects, without those that never were metadata.
+    """Suspect blocks with their defects; blocks that never were metadata are omitted.
 
     Args:
         log: the log.
         doubtful: int64, log blocks with the magic.
-        unmarked: int64, log blocks without it.
+        unmarked: int64, log blocks without the magic.
         span: lowest and highest plausible tid.
     """
     positions = np.concatenate([doubtful, unmarked])
@@ -203,8 +204,8 @@ def _by_header(
     Args:
         log: the log.
         words: (n, 3), header words of the blocks.
-        kinds: types of metadata blocks with the checksum at the examined offset.
-        changes: (n, 3), the bits to change in each word.
+        kinds: block types that have their checksum at the examined offset.
+        changes: (n, 3), the bits to change in each word to make the checksum match.
         span: lowest and highest plausible tid.
     """
     order = order_of(words[:, 2], log.superblock.sequence)
@@ -220,7 +221,7 @@ def _by_header(
 
 
 def _foreign_blocks(log: Log, found: Survey) -> Rows:
-    """Rows that another format explains: checksums with another UUID, or no checksums."""
+    """Rows that are valid in another format: with checksums of another UUID, or with none."""
     headers, doubtful = log.headers, found.fault == Fault.BODY
     bare = (headers.kind == BlockType.COMMIT) & ~headers.commit_checksum.any(axis=1)
     proven = headers.is_sound & headers.has_checksum
@@ -245,14 +246,14 @@ def _sharing_a_seed(difference: Int64s, size: int) -> Int64s:
     return count[group]
 
 
-# -- blocks without ----------------------------------------------------------------------------
+# -- blocks without a checksum -----------------------------------------------------------------
 
 
 def _mark_strangers(log: Log, found: Survey) -> None:
     """Mark blocks with checksums of another seed, in a log that has no checksums now.
 
-    Several blocks share that seed: it is of an earlier UUID, or of another log. The tags of these
-    descriptors are not used.
+    Several blocks share such a seed: it belongs to an earlier UUID or to another log. The tags of
+    descriptors among these blocks are not used.
     """
     size, bare = log.reader.blocks.block_size, np.flatnonzero(~found.has_checksum)
     differences = []

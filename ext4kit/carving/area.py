@@ -1,7 +1,7 @@
 """The blocks available for carving, laid end to end: unallocated, unclaimed, without block lists.
 
-The index of a block in this sequence is its position. Where only indirect blocks lie between two
-blocks, their positions are consecutive, as the blocks are in the content of their file.
+The index of a block in this sequence is its position. Two blocks with only indirect blocks between
+them have consecutive positions, because they are consecutive in the content of their file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ext4kit.arrays.types import Int64s
 
 
 class CarvingArea:
-    """Runs of usable blocks and their positions.
+    """Runs of blocks that can be carved, and their positions.
 
     Args:
         start: int64 (n,), first blocks of runs, ascending, not overlapping.
@@ -23,9 +23,9 @@ class CarvingArea:
     Attributes:
         start: int64 (m,), first blocks of the remaining runs.
         length: int64 (m,), lengths in blocks.
-        base: int64 (m,), position of each first block.
+        base: int64 (m,), position of the first block of each run.
         size: number of positions.
-        limit: int64 (m,), end of the positions that continue each run without a break.
+        limit: int64 (m,), per run: one past the last position that follows the run without a break.
     """
 
     def __init__(self, start: Int64s, length: Int64s, left_out: Int64s) -> None:
@@ -48,7 +48,7 @@ class CarvingArea:
         self.limit: Int64s = limits[np.cumsum(~goes_on) - 1] if len(heads) else heads
 
     def positions(self, blocks: Int64s) -> Int64s:
-        """The position of each block (int64), -1 where it is not usable."""
+        """The position of each block (int64), -1 for a block that is not in the area."""
         if not len(self.start):
             return np.full(len(blocks), -1, np.int64)
         row = np.searchsorted(self.start, blocks, side="right") - 1
@@ -62,11 +62,11 @@ class CarvingArea:
         return found
 
     def contiguous_end(self, positions: Int64s) -> Int64s:
-        """End of the positions that follow each position without a break (int64)."""
+        """Per position: one past the last position that follows it without a break (int64)."""
         return self.limit[np.searchsorted(self.base, positions, side="right") - 1]
 
     def runs_of(self, first: int, count: int) -> list[tuple[int, int]]:
-        """(first block, number of blocks) pairs of `count` positions from `first` on."""
+        """(first block, number of blocks) of the runs at `count` positions from `first` on."""
         row, found = int(np.searchsorted(self.base, first, side="right")) - 1, []
         while count > 0 and row < len(self.start):
             skip = first - int(self.base[row])
@@ -77,7 +77,7 @@ class CarvingArea:
         return found
 
     def clip(self, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
-        """(first position, count) of the usable parts of ascending runs of blocks."""
+        """(first position, count) of the parts of ascending runs of blocks that are in the area."""
         ends = self.start + self.length
         low = np.searchsorted(ends, start, side="right")
         high = np.searchsorted(self.start, start + length, side="left")

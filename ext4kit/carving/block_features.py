@@ -37,7 +37,7 @@ class BlockFeatures:
     """Features of the unallocated blocks of a part of the disk.
 
     A block is an event if it ends in zeros, starts with a signature or starts a run. It is also an
-    event if exactly one of it and the previous block is text.
+    event if only one of it and the previous block is text.
 
     Attributes:
         start: int64 (r,), first blocks of the runs of blocks that are not all zero, ascending.
@@ -46,7 +46,8 @@ class BlockFeatures:
         tail: uint16 (k,), zero bytes at the end of the block.
         kind: uint8 (k,), index in `SIGNATURE_NAMES` of the signature at its start.
         text: bool (k,), True where the block looks like text.
-        dense: bool (k,), True where it is not text and has almost no zeros before those at its end.
+        dense: bool (k,), True where the block is not text and has almost no zeros before the zero
+            bytes at its end.
     """
 
     start: Int64s
@@ -61,14 +62,15 @@ class BlockFeatures:
     def concat(cls, parts: Sequence[Self]) -> Self:
         """The features of several batches as one table, ascending; empty for none.
 
-        A run goes on over the border of two batches, and the first block of a batch is no event
-        for that alone: the result is the same for any batches of the same blocks.
+        A run that continues in the next batch is joined, and the first block of a batch is not an
+        event merely because a batch starts there. The result therefore does not depend on how the
+        blocks were divided into batches.
         """
         parts = [part for part in parts if len(part.block)] or [cls._none()]
         names = [field.name for field in fields(cls)]
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         sizes = np.array([len(part.block) for part in parts[:-1]], np.int64)
-        first = np.cumsum(sizes)  # rows after a border
+        first = np.cumsum(sizes)  # first row of each further batch
         goes_on = np.array([part.start[-1] + part.length[-1] for part in parts[:-1]], np.int64)
         event = {name: columns[name] for name in _OF_EVENTS}
         seam = first[event["block"][first] == goes_on]
@@ -91,7 +93,7 @@ class BlockFeatures:
         return type(self)(self.start[runs], self.length[runs], **columns)
 
     def without(self, blocks: Int64s) -> Self:
-        """The same with some blocks, ascending, as if they were zeros."""
+        """These features as they would be if some blocks (ascending) were all zero."""
         runs = Intervals(self.start, self.length).subtract(Intervals.of_numbers(blocks))
         kept = ~np.isin(self.block, blocks)
         columns = {name: getattr(self, name)[kept] for name in _OF_EVENTS}
@@ -108,7 +110,7 @@ _OF_EVENTS = ("block", "tail", "kind", "text", "dense")
 
 
 def _features_of(batch: BlockBatch) -> BlockFeatures | None:
-    """Features of one batch; None for journal blocks or for zeros only."""
+    """Features of one batch; None if its blocks are in the journal or all zero."""
     if batch.in_log or not len(batch):
         return None
     tail = zero_tails(batch.data)

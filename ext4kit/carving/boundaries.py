@@ -1,4 +1,4 @@
-"""Ends of files among blocks without a format that gives a length: at zeros, starts and borders."""
+"""Ends of files whose format states no length: at zeros, at file starts and at borders of runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ext4kit.carving.result import EndEvidence
 from ext4kit.filetypes.formats import FORMATS
 
 _CHARACTER_BYTES = np.array([1, *(one.character_bytes for one in FORMATS)])
-MAX_CHANCE_ZEROS = 8  # fewer zeros at the end of a full block of binary data may occur by chance
+MAX_CHANCE_ZEROS = 8  # fewer zeros than this at the end of a full binary block may be chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class FeatureIndex:
         tail: int64 (k,), zero bytes at the end of the block.
         kind: uint8 (k,), signature at the start of the block.
         text: bool (k,), True where the block looks like text.
-        dense: bool (k,), True where it has almost no zeros before those at its end.
+        dense: bool (k,), True where the block has almost no zeros before the zero bytes at its end.
     """
 
     start: Int64s
@@ -42,7 +42,7 @@ class FeatureIndex:
 
     @classmethod
     def from_features(cls, features: BlockFeatures, area: CarvingArea) -> FeatureIndex:
-        """The features of the usable blocks."""
+        """The features of the blocks in the carving area."""
         borders, before = _range_borders(features, area)
         places = area.positions(np.concatenate([features.block, borders]))
         row = np.concatenate([np.arange(len(features.block)), before])
@@ -61,7 +61,7 @@ class FeatureIndex:
         )
 
     def at_positions(self, positions: Int64s) -> tuple[Rows, Bools]:
-        """(row of the event at or before each position, True where it is exactly there)."""
+        """(row of the last event at or before each position, True where it is at that position)."""
         row = np.searchsorted(self.position, positions, side="right") - 1
         is_event = (row >= 0) & (np.append(self.position, -1)[row] == positions)
         return row, is_event
@@ -82,7 +82,7 @@ class FeatureIndex:
         Args:
             positions: int64 (n,).
             area: the positions.
-            zeros: bytes in front of the position that are zeros, at least.
+            zeros: minimum number of zero bytes directly before the position.
         """
         before = positions - 1
         border = (before < 0) | (area.contiguous_end(np.maximum(before, 0)) <= positions)
@@ -90,10 +90,9 @@ class FeatureIndex:
 
 
 def _range_borders(features: BlockFeatures, area: CarvingArea) -> tuple[Int64s, Rows]:
-    """(blocks without an event that begin usable runs, the previous event of each).
+    """(first blocks of usable runs that are not events, the last event before each).
 
-    A border may lie within a run of data. The previous event then describes the blocks at the
-    border.
+    Such a block may lie within a run of data. The event before it then describes it too.
     """
     start = np.union1d(area.start, features.start)
     event = np.searchsorted(features.block, start, side="right") - 1
@@ -107,7 +106,7 @@ def _range_borders(features: BlockFeatures, area: CarvingArea) -> tuple[Int64s, 
 
 @dataclass(frozen=True, slots=True)
 class CarvedPieces(Table):
-    """Runs of positions, each of which is taken as one file; columns as in `CarvedFiles`."""
+    """Runs of positions, each of which is treated as one file; columns as in `CarvedFiles`."""
 
     first: Int64s
     count: Int64s
@@ -126,7 +125,7 @@ def split_remaining(
     block_size: int,
     seams: Int64s | None = None,
 ) -> CarvedPieces:
-    """Cut the positions that no known format has taken.
+    """Divide into files the positions that are not taken by files of known formats.
 
     Args:
         index: features by position.
@@ -134,7 +133,7 @@ def split_remaining(
         taken: int64, first positions of taken runs, ascending.
         taken_count: int64, their lengths.
         block_size: bytes.
-        seams: int64, positions at which a file ends too.
+        seams: int64, further positions at which one file ends and another begins.
     """
     # the runs of data, cut where they cross a break
     edges = np.unique(area.limit) if seams is None else np.union1d(area.limit, seams)

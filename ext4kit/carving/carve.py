@@ -25,7 +25,7 @@ from ext4kit.carving.texts import TextSeams
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filetypes.formats import Budget
 
-_EVENTS_AT_ONCE = 1 << 21  # of a slice; bounds the memory
+_EVENTS_AT_ONCE = 1 << 21  # maximum events in a slice; bounds the memory
 
 
 def carve(
@@ -38,8 +38,8 @@ def carve(
 ) -> CarvedFiles:
     """Cut the unallocated and unclaimed blocks into files.
 
-    The first are files whose block lists exist (ext2 and ext3). Then files whose format gives their
-    end follow, in disk order. The remaining blocks are cut at zeros and borders.
+    Files whose block lists still exist (ext2 and ext3) are assembled first, then files whose format
+    states their end, in disk order. The remaining blocks are cut at zeros and borders.
 
     Args:
         reader: the blocks as they are on disk.
@@ -47,8 +47,9 @@ def carve(
         usable: the unallocated runs, including runs of zeros.
         claimed: runs that other sources have already assigned.
         bodies: remains of files whose block lists exist.
-        structures: int64, ascending blocks of directories and the like. They end what is in front
-            of them, but a format may go on over them: images of disks have their own.
+        structures: int64, ascending blocks of directories and similar metadata. A file without a
+            known format ends before such a block. A file of a known format may contain one: disk
+            images contain metadata blocks.
     """
     left = usable.subtract(claimed)
     bodies = (bodies or HeadlessBodies.empty()).within(left)
@@ -67,7 +68,7 @@ def carve(
 def _carve_slice(
     reader: BlockReader, features: BlockFeatures, runs: Intervals, bodies: HeadlessBodies
 ) -> CarvedFiles:
-    """The files in some usable runs."""
+    """The carved files of a slice of usable runs."""
     budget = Budget(max(int(runs.length.sum()) * reader.block_size * READ_TIMES, READ_AT_LEAST))
     area = CarvingArea(runs.start, runs.length, np.unique(bodies.nodes[1]))
     index = FeatureIndex.from_features(features, area)
@@ -98,14 +99,14 @@ def _carve_slice(
 
 
 def _with_runs(taken: Int64s, pieces: CarvedPieces) -> Int64s:
-    """(first position, count) of the runs, int64 (n, 2), and of pieces; ascending."""
+    """`taken` and the runs of `pieces` together, (first position, count) in ascending order."""
     both = np.concatenate([taken, np.stack([pieces.first, pieces.count], axis=1)])
     found: Int64s = both[np.argsort(both[:, 0], kind="stable")]
     return found
 
 
 def _to_carved(pieces: CarvedPieces, area: CarvingArea) -> CarvedFiles:
-    """Pieces of the carving area as carved files, with their blocks."""
+    """Pieces of the carving area converted to carved files with their blocks."""
     return CarvedFiles(
         area.blocks(pieces.first),
         pieces.count,
@@ -132,7 +133,7 @@ def _blocks_of(start: Int64s, count: Int64s, area: CarvingArea) -> tuple[Rows, I
 
 
 def _join_runs(files: list[AssembledFile], measuring: FormatSizer) -> CarvedFiles:
-    """Files of several runs as carved files, trimmed to their size."""
+    """Files of several runs converted to carved files and trimmed to their size."""
     area, index = measuring.area, measuring.index
     table = np.array([run for file in files for run in file.runs], np.int64).reshape(-1, 2)
     owner = np.repeat(np.arange(len(files)), [len(file.runs) for file in files])

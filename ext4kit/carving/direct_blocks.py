@@ -1,4 +1,4 @@
-"""The first twelve blocks of files whose block lists exist."""
+"""Finds the first twelve blocks of files whose block lists still exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ext4kit.carving.format_sizes import FormatSizer
 from ext4kit.carving.indirect_bodies import DIRECT_BLOCKS, PositionRuns
 from ext4kit.carving.result import EndEvidence
 
-_MANY_ENDS = 3  # inside one file: its list is then older than the blocks
+_MANY_ENDS = 3  # file ends within one body: its block list is then older than the blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class AssembledFile:
     Attributes:
         runs: (first position, count) pairs in content order.
         end: an `EndEvidence`.
-        size: bytes, 0 where its format has not been asked.
+        size: bytes, 0 where it has not been determined from the format.
     """
 
     runs: PositionRuns
@@ -36,14 +36,15 @@ def attach_preceding_blocks(
 ) -> tuple[list[AssembledFile], list[PositionRuns]]:
     """Files whose first twelve blocks precede their other blocks, and the remaining bodies.
 
-    The format must confirm the file where no file ends before the twelve blocks. The same holds
-    where a file seems to end within them, or several files in the body. A body without these blocks
-    in which a file seems to end is from an outdated list and is dropped.
+    The format must confirm the file if no other file ends directly before the twelve blocks, if a
+    file seems to end within the twelve blocks, or if several files seem to end in the body. A body
+    for which the twelve blocks are not found is dropped if a file seems to end in the body, because
+    its block list is then outdated.
 
     Args:
         bodies: runs of positions.
         leading: True where the body begins directly after the first twelve blocks.
-        measuring: holds the carving area and its features.
+        measuring: the carving area, its features, and the sizes by format.
     """
     area, index = measuring.area, measuring.index
     if not bodies:
@@ -76,7 +77,7 @@ def attach_preceding_blocks(
 
 
 def _count_file_ends(index: FeatureIndex, start: Int64s, stop: Int64s) -> Int64s:
-    """int64: number of files that end between the two positions, by text and signatures."""
+    """int64: number of file ends between the two positions, recognised by text and signatures."""
     following = np.append(index.position[1:], -1) == index.position + 1
     begins = following & (np.append(index.kind[1:], 0) > 0)
     ends: Int64s = np.concatenate([[0], np.cumsum((index.tail > 0) & (index.text | begins))])
@@ -88,7 +89,7 @@ def _count_file_ends(index: FeatureIndex, start: Int64s, stop: Int64s) -> Int64s
 def attach_nearest_blocks(
     bodies: list[PositionRuns], rest: CarvedPieces
 ) -> tuple[list[AssembledFile], Rows]:
-    """Bodies, each joined to the nearest piece of twelve full blocks.
+    """Bodies as files, each joined to twelve full blocks if the two are nearest to each other.
 
     Returns:
         The files, and the rows of the pieces that they took.
@@ -113,7 +114,7 @@ def attach_nearest_blocks(
 
 
 def _nearest(wanted: Int64s, places: Int64s) -> Rows:
-    """Row of the place nearest to each wanted one; `places` need not be sorted."""
+    """Row of the place nearest to each number in `wanted`; `places` need not be sorted."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     after = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""Sizes of files whose format gives their end."""
+"""Sizes of files whose format states where they end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REACH_AT_LEAST = 16 << 20
 _MAGIC_AT = np.array([0, *(one.magic_at for one in FORMATS)])
 _OF_MEMBERS = np.array([False, *(one.has_members for one in FORMATS)])
 _REPEATED = np.array([False, *(one.repeats for one in FORMATS)])
-_PART = 2048  # blocks; the kernel lets a larger file begin at a multiple of it
+_PART = 2048  # blocks; the kernel may begin a larger file at a multiple of it
 _LONG = np.array([name in LONG_SIGNATURES for name in SIGNATURE_NAMES]) & ~_REPEATED
 _SHORT = np.array([name in WEAK_SIGNATURES for name in SIGNATURE_NAMES])
 
@@ -52,14 +52,14 @@ class FormatSizer:
     ) -> None:
         self.reader, self.area, self.index, self.budget = reader, area, index, budget
         self.rows: list[tuple[int, int, int, int, int, bool]] = []
-        self.starts: Int64s = np.zeros(0, np.int64)  # of files with a signature, ascending
-        self.firm: Int64s = np.zeros(0, np.int64)  # and where the kernel lets a file begin
-        self.aligned: Int64s = np.zeros(0, np.int64)  # of these, with a signature that is certain
-        self.heads: Int64s = np.zeros(0, np.int64)  # and within other data
+        self.starts: Int64s = np.zeros(0, np.int64)  # where files start, ascending
+        self.firm: Int64s = np.zeros(0, np.int64)  # where files may start
+        self.aligned: Int64s = np.zeros(0, np.int64)  # long signatures at starts of parts
+        self.heads: Int64s = np.zeros(0, np.int64)  # all signatures that may start a file
         self.kinds: Int64s = np.zeros(0, np.int64)  # signatures of the heads
 
     def sized_files(self, taken: Int64s, taken_count: Int64s) -> CarvedPieces:
-        """Files whose format gives their end, ascending and without overlaps.
+        """Files whose format states their end, ascending and without overlaps.
 
         Args:
             taken: int64, first positions of unavailable runs, ascending.
@@ -103,24 +103,24 @@ class FormatSizer:
         )
 
     def size_in_runs(self, runs: list[tuple[int, int]]) -> int:
-        """Size of a file whose blocks are known, if its format gives one that fits.
+        """Size of a file whose blocks are known, if its format states a size that fits.
 
         Args:
-            runs: its (first position, number of positions) pairs.
+            runs: (first position, number of positions) of the runs of the file.
 
         Returns:
-            Bytes; 0 if the format gives no size or one that does not fit.
+            Bytes; 0 if the format states no size that fits.
         """
         row, is_event = self.index.at_positions(np.array([runs[0][0]]))
         kind = int(self.index.kind[row[0]]) if is_event[0] else 0
         return _size_in_blocks(self.reader, self._blocks_in(runs), kind, self.budget)
 
     def _blocks_in(self, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """(first block, number of blocks) pairs of runs of positions."""
+        """(first block, number of blocks) of the runs of blocks at some runs of positions."""
         return [run for first, count in runs for run in self.area.runs_of(first, count)]
 
     def _unproven_end(self, at: int, last: int, stated: Stated) -> EndEvidence:
-        """How far zeros after the stated end speak for it."""
+        """Evidence for a stated end with nothing but zeros after it in its last block."""
         index = self.index
         fills_blocks = stated.size % self.reader.block_size == 0
         if not index.is_nonzero(np.array([last]))[0]:
@@ -136,7 +136,7 @@ class FormatSizer:
         return EndEvidence.FORMAT_LENGTH
 
     def is_edge(self, at: int) -> bool:
-        """Whether something else than before begins at a position: zeros, a start, other data."""
+        """Whether zeros, a file or another kind of data begins at a position."""
         both = np.array([at - 1, at])
         if self.area.contiguous_end(both[:1])[0] <= at or not self.index.is_nonzero(both[1:])[0]:
             return True
@@ -148,7 +148,7 @@ class FormatSizer:
     @cached_property
     def part_starts(self) -> Int64s:
         """Positions, ascending, at which the kernel may begin a part of a large file."""
-        boot = self.reader.block_size == SUPERBLOCK_OFFSET  # block 0 is in no group then
+        boot = self.reader.block_size == SUPERBLOCK_OFFSET  # block 0 then belongs to no group
         first = -(-(self.area.start - boot) // _PART)
         count = np.maximum(-(-(self.area.start + self.area.length - boot) // _PART) - first, 0)
         row, step = expand(count)
@@ -157,20 +157,21 @@ class FormatSizer:
         return found
 
     def is_repeated(self, heads: Int64s) -> Bools:
-        """Bool (n,): which of `heads` look like blocks within such a file too."""
+        """Bool (n,): True for heads with a signature that also occurs inside such files."""
         found: Bools = _REPEATED[self.kinds[np.searchsorted(self.heads, heads)]]
         return found
 
     def is_of_members(self, kind: int) -> bool:
-        """Whether a file of a signature is followed from one such start to the next."""
+        """Whether files with a signature consist of members that all begin with it."""
         return bool(_OF_MEMBERS[kind])
 
     def stated_in(
         self, runs: list[tuple[int, int]], budget: Budget
     ) -> tuple[Stated | None, ContentReader]:
-        """What the format says of a file in some runs that begins at one of `heads`.
+        """The end that the format states for a file in some runs; the first run begins at a head.
 
-        All but the last of several runs have been asked for before, and have no end.
+        Of several runs, only the last is searched for the end: earlier calls found none in the
+        others.
         """
         window = window_of(self.reader, self._blocks_in(runs), budget)
         window.searched = sum(count for _, count in runs[:-1]) * window.block_size
@@ -178,7 +179,7 @@ class FormatSizer:
         return LENGTHS[SIGNATURE_NAMES[self.kind_of(runs[0][0])]](window), window
 
     def _reach(self, at: int) -> int:
-        """Bytes from a position on that are searched for the end of a file.
+        """Maximum number of bytes, from a position on, that are searched for the end of a file.
 
         Few blocks inside a file look like the start of another one. Without this limit a file
         whose end is missing would be searched for across the whole disk.
@@ -189,18 +190,18 @@ class FormatSizer:
         return max(far - at, _REACH_AT_LEAST // block) * block
 
     def kind_of(self, head: int) -> int:
-        """The signature of one of `heads`."""
+        """The signature (index in `SIGNATURE_NAMES`) at a position in `heads`."""
         return int(self.kinds[np.searchsorted(self.heads, head)])
 
     def is_sound(
         self, runs: list[tuple[int, int]], kind: int, size: int, budget: Budget
     ) -> bool | None:
-        """Whether checksums within the file in some runs hold; None for a format without any."""
+        """Whether the checksums within a file match; None for a format without checksums."""
         check = CHECKS.get(SIGNATURE_NAMES[kind])
         return check(window_of(self.reader, self._blocks_in(runs), budget), size) if check else None
 
     def _size_at(self, at: int, kind: int, fresh: bool, stop: int) -> int | None:
-        """Add the file that starts at a position and return its end position, None for no file."""
+        """Add the file that starts at a position; return its end position, None without a file."""
         if not fresh and (_SHORT[kind] or _REPEATED[kind]):
             return None
         window = ContentReader(
@@ -228,7 +229,11 @@ class FormatSizer:
     def _confirm_end(
         self, window: ContentReader, at: int, kind: int, stated: Stated
     ) -> tuple[int, EndEvidence]:
-        """The size and its evidence: only zeros after it, or a little more content and zeros."""
+        """The size of the file and the evidence for it; size 0 if the stated end is not confirmed.
+
+        The stated end is confirmed if its block holds only zeros after it. A little more content
+        followed by zeros is accepted as well and counts as part of the file.
+        """
         block = window.block_size
         last = at + (stated.size - 1) // block
         low, high = np.searchsorted(self.aligned, [at + 1, last + 1])
@@ -250,16 +255,16 @@ class FormatSizer:
 
 
 def format_sizes(reader: BlockReader, runs: Runs, size: Int64s) -> tuple[Int64s, Int64s, Bools]:
-    """Sizes of files whose blocks are known, where their formats give their lengths.
+    """Sizes of files whose blocks are known, from the lengths that their formats state.
 
     Args:
         reader: the blocks.
         runs: `owner` is the file, ascending; runs of a file in content order.
-        size: int64 (n,), bytes up to the last one that is not zero. It is kept where a file has
-            holes or its format gives no length that fits.
+        size: int64 (n,), bytes up to the last nonzero one. This value is kept where a file has
+            holes or its format states no length that fits.
 
     Returns:
-        (size, kind, whether the format gave the size) of each.
+        (size, kind, whether the size is from the format) of each file.
     """
     first = np.flatnonzero(np.diff(runs.owner, prepend=-1) != 0)
     first = first[runs.logical[first] == 0]
@@ -282,7 +287,7 @@ def format_sizes(reader: BlockReader, runs: Runs, size: Int64s) -> tuple[Int64s,
 def _size_in_blocks(
     reader: BlockReader, blocks: list[tuple[int, int]], kind: int, budget: Budget
 ) -> int:
-    """The size that the format of a file in these runs of blocks gives, 0 if none fits."""
+    """The size that the format states for a file in these runs of blocks; 0 if none fits."""
     if not HAS_LENGTH[kind]:
         return 0
     window = window_of(reader, blocks, budget)
@@ -290,12 +295,12 @@ def _size_in_blocks(
     if stated is None or not window.zeros_behind(stated.size):
         return 0
     if stated.open_ended and stated.size % window.block_size == 0:
-        return 0  # nothing shows that it ends there
+        return 0  # nothing shows that the file ends there
     return stated.size if stated.size > window.size - window.block_size else 0
 
 
 def window_of(reader: BlockReader, blocks: list[tuple[int, int]], budget: Budget) -> ContentReader:
-    """The bytes of some runs of blocks, one after the other."""
+    """A reader of the bytes of some runs of blocks, one after the other."""
 
     def place(first: int, count: int) -> list[tuple[int, int]]:
         found = []

@@ -1,7 +1,8 @@
 """Files of ext2 and ext3 whose block lists exist but whose first blocks are unknown.
 
-The first twelve blocks of a file are listed in its inode. They usually precede the first block that
-the indirect block names. `recovery.maps.indirect_maps` finds the lists and joins them.
+The first twelve blocks of a file are listed in its inode. On disk, these twelve usually lie
+directly before the first block that an indirect block lists. `recovery.maps.indirect_maps` finds
+the block lists and joins them.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ PositionRuns = list[tuple[int, int]]  # (first position, number of positions), i
 
 @dataclass(frozen=True, slots=True)
 class HeadlessBodies:
-    """Blocks that lists of blocks name, one row for each file; without holes.
+    """Blocks of files as listed by their indirect blocks, one row for each file, without holes.
 
     Attributes:
-        runs: `owner` is the row here; by owner, in content order.
-        nodes: (row, block) of the lists themselves.
+        runs: `owner` is the row in this table; sorted by owner, then in content order.
+        nodes: (row, block) of the indirect blocks themselves.
         lacks_direct_blocks: True where exactly the first twelve blocks of the file are missing at
             its start.
     """

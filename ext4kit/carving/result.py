@@ -20,15 +20,15 @@ class EndEvidence(IntEnum):
     """Evidence for the end of a carved file, the best first."""
 
     FORMAT_END = 0  # the end mark of its format, with only zeros after it in its last block
-    FORMAT_LENGTH = 1  # the length that its format gives, with only zeros in the rest of the block
+    FORMAT_LENGTH = 1  # the length that its format states, with only zeros in the rest of the block
     BLOCK_LIST = 2  # the end of its block list
     TEXT = 3  # text up to the first zero
     DENSE = 4  # compressed or random data up to a block that ends in zeros
-    FORMAT_LENGTH_JOINED = 5  # the length that its format gives to pieces put together
-    FORMAT_LENGTH_VAGUE = 6  # the length that its format gives, where nothing shows an end
+    FORMAT_LENGTH_JOINED = 5  # the length that its format states for several pieces together
+    FORMAT_LENGTH_VAGUE = 6  # the length that its format states, where nothing else shows an end
     FORMAT_LENGTH_OPEN = 7  # the same where the file probably goes on elsewhere
-    FORMAT_LENGTH_PLUS = 8  # the length that its format gives, with a little more content after it
-    TEXT_JOINED = 9  # the end of a text that goes on with lines like those before
+    FORMAT_LENGTH_PLUS = 8  # the length that its format states, with a little more content after it
+    TEXT_JOINED = 9  # the end of a second piece of text with lines similar to those of the first
     BLOCK_LIST_GUESSED_HEAD = 10  # the end of its block list; its first twelve blocks are a guess
     ZERO_PADDING = 11  # a block that ends in zeros
     NEXT_START = 12  # the next file starts, or the unallocated blocks end
@@ -67,7 +67,7 @@ class CarvedFiles:
 
     @property
     def end_proven(self) -> Bools:
-        """Bool (n,): True where the format of the file gives its end."""
+        """Bool (n,): True where the file's format states its end and nothing contradicts it."""
         return np.isin(self.end, [EndEvidence.FORMAT_END, EndEvidence.FORMAT_LENGTH])
 
     @property
@@ -78,10 +78,10 @@ class CarvedFiles:
 
     @property
     def is_reliable(self) -> Bools:
-        """Bool (n,): True where this is probably exactly one whole file."""
+        """Bool (n,): True where the carved file is probably exactly one whole file."""
         known: Bools = self.end_proven | (self.end == EndEvidence.BLOCK_LIST)
         guessed: Bools = np.isin(self.end, [EndEvidence.TEXT, EndEvidence.DENSE])
-        known |= guessed & self.at_boundary & ~HAS_LENGTH[self.kind]  # a format would confirm it
+        known |= guessed & self.at_boundary & ~HAS_LENGTH[self.kind]  # a format would state it
         return known
 
     @classmethod
@@ -104,7 +104,7 @@ class CarvedFiles:
         return cls(number, number, number, small, flag, small, flag, number, number, number)
 
     def take(self, rows: Rows) -> Self:
-        """The files at `rows`, in that order."""
+        """The files at `rows`, in the order of `rows`."""
         place = np.full(len(self), -1, np.int64)
         place[rows] = np.arange(len(rows))
         file = place[self.run_file]

@@ -1,10 +1,10 @@
-"""Files of known formats whose blocks do not follow each other: a head, and pieces elsewhere.
+"""Files of known formats whose blocks are not consecutive: a head and further pieces elsewhere.
 
-The kernel writes a large file in parts of 2,048 blocks. Each starts at the block after the last
-one, where that is free; the rest of a file often goes into a smaller gap that some other file left
-(kernel fs/ext4/mballoc.c, `ext4_mb_normalize_request`). A head therefore ends where another file
-starts, at the end of the unused blocks, or after such a part; a piece begins where a file has
-ended. The format decides which of them belong together.
+The kernel writes a large file in parts of 2,048 blocks. Each part starts at the block after the
+previous part if that block is free; the rest of a file is often written to a smaller gap that
+another file left (kernel fs/ext4/mballoc.c, `ext4_mb_normalize_request`). A head therefore ends
+where another file starts, at the end of the unused blocks, or after such a part; a piece begins
+where a file has ended. The format shows which pieces belong together.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from ext4kit.carving.indirect_bodies import PositionRuns
 from ext4kit.carving.result import EndEvidence
 from ext4kit.filetypes.formats import Budget
 
-_MOST_STOPS, _MOST_PARTS = 3, 2  # places where a piece may end
-_NEAREST = 24  # places where the next one may begin
-_NEAREST_BETWEEN = 12  # and those where one begins that is not the last
+_MOST_STOPS, _MOST_PARTS = 3, 2  # places that are tried as the end of a piece
+_NEAREST = 24  # places that are tried as the start of the last piece
+_NEAREST_BETWEEN = 12  # the same for a piece that is not the last
 _MOST_PIECES = 4
-_MOST_TRIES = 4000  # arrangements, for each head
-_READ_TIMES = 4  # formats may read what is left so many times
-_EACH_TIMES, _EACH_AT_LEAST = 128, 64 << 20  # what the head of a file has; bytes
-_CHANCE_ZEROS, _OWN_ZEROS = 2, 16  # at the end of a file: by chance, and as formats end
+_MOST_TRIES = 4000  # arrangements of pieces that are tried for each head
+_READ_TIMES = 4  # formats may read all remaining blocks this many times
+# limit of reads for one head: this many times its first piece, or these bytes if they are more
+_EACH_TIMES, _EACH_AT_LEAST = 128, 64 << 20
+_CHANCE_ZEROS, _OWN_ZEROS = 2, 16  # zero bytes at the end of a file: by chance; as part of a format
 
 
 def join_scattered(measuring: FormatSizer, taken: Int64s) -> list[AssembledFile]:
-    """Files in several pieces that their formats confirm.
+    """Files in several pieces, each confirmed by its format.
 
     Args:
         measuring: the area, its features, and the starts of files.
@@ -48,7 +49,7 @@ def join_scattered(measuring: FormatSizer, taken: Int64s) -> list[AssembledFile]
     if not len(heads):
         return []
     space, found = _Space(measuring, left, heads), list[AssembledFile]()
-    passed = dict[int, int]()  # by signature: how far the last file without an end went on
+    passed = dict[int, int]()  # signature -> how far the last file without an end was followed
     block = measuring.reader.block_size
     total = max(int(left.length.sum()) * block * _READ_TIMES, READ_AT_LEAST)
     for at in heads.tolist():
@@ -69,11 +70,11 @@ def join_scattered(measuring: FormatSizer, taken: Int64s) -> list[AssembledFile]
 
 
 class _Space:
-    """What no file has taken yet, and where pieces may begin and end.
+    """The positions that no file has taken yet, and where pieces may begin and end.
 
     Args:
         measuring: the area and its features.
-        left: runs of positions without a break.
+        left: runs of free positions, each without a break.
         heads: int64, starts of files, ascending.
     """
 
@@ -94,12 +95,12 @@ class _Space:
         self.taken: list[tuple[int, int]] = []
 
     def is_free(self, at: int) -> bool:
-        """Whether no joined file has the position."""
+        """Whether the position is in none of the joined files."""
         row = bisect_right(self.taken, at, key=itemgetter(0)) - 1
         return row < 0 or self.taken[row][1] <= at
 
     def end_of(self, at: int) -> int:
-        """Where the run of a position ends, or a file starts at a part."""
+        """End of the free positions after a position: the end of its run or the start of a file."""
         end = int(self.left.end[self.left.rows_at(np.array([at]))[0]])
         low = int(np.searchsorted(self.certain, at, side="right"))
         end = min(end, int(self.certain[low])) if low < len(self.certain) else end
@@ -107,9 +108,10 @@ class _Space:
         return min(end, self.taken[row][0]) if row < len(self.taken) else end
 
     def stops_after(self, at: int) -> list[int]:
-        """Where a piece that begins at a position may end, though its file goes on.
+        """Where a piece that begins at a position may end while its file continues elsewhere.
 
-        At the end of its run, after parts of 2,048 blocks, where data ends or a file may start.
+        These are the end of its run, the ends of parts of 2,048 blocks, and positions where data
+        ends or another file may start.
         """
         end = self.end_of(at)
         found = [end]
@@ -120,19 +122,22 @@ class _Space:
         return [int(one) for one in places[self.index.is_nonzero(places - 1)]]
 
     def is_full(self, stop: int) -> bool:
-        """Whether the block before a position does not end in zeros: its file goes on."""
+        """Whether the last block before a position has no zeros at its end: its file continues."""
         places = np.array([stop - 1])
         return bool(self.index.is_nonzero(places)[0]) and not self.index.zero_tails(places)[0]
 
     def nearest(self, at: int) -> list[int]:
-        """Where a next piece may begin, by distance: after other files, and at all places."""
+        """Where the next piece may begin, nearest first, alternating between three kinds of places.
+
+        The three kinds are ends of other files, all starts of pieces, and starts of parts.
+        """
         tables = (self.after_others, self.begins, self.parts)
         both = zip_longest(*(_nearest(one, at) for one in tables))
         places = dict.fromkeys(one for pair in both for one in pair if one is not None)
         return [one for one in places if self.is_free(one)]
 
     def take(self, runs: PositionRuns) -> None:
-        """Leave out what a file has taken."""
+        """Mark the runs of a file as taken."""
         for first, count in runs:
             insort(self.taken, (first, first + count))
             if self.left.rows_at(np.array([first + count]))[0] != NO_ROW:
@@ -148,25 +153,26 @@ def _nearest(places: Int64s, at: int) -> list[int]:
 
 
 class _Search:
-    """For the pieces of one file.
+    """The search for the pieces of one file.
 
     Args:
-        measuring, space: as above.
-        budget: for reads.
+        measuring, space: sizes by format, and the free positions.
+        budget: limit for reads.
         at: position of its head.
     """
 
     def __init__(self, measuring: FormatSizer, space: _Space, budget: Budget, at: int) -> None:
         self.measuring, self.space, self.budget, self.at = measuring, space, budget, at
         self.tries = _MOST_TRIES
-        self.found: list[tuple[int, int, AssembledFile]] = []  # the better, the higher
+        self.found: list[tuple[int, int, AssembledFile]] = []  # (scores, file); higher is better
         self.is_certain = False
-        self.followed = at  # so far the format goes on in its first piece
+        self.followed = at  # end of the first piece as far as the format was followed
 
     def file(self) -> AssembledFile | None:
-        """The arrangement that checksums confirm; else the longest of those of fewest pieces.
+        """The best arrangement of the pieces, None if no format confirms one.
 
-        A format that is followed from part to part goes on where the right piece does.
+        Arrangements of fewer pieces are tried first. Of several with equally few pieces, a longer
+        one is preferred; the search stops at an arrangement that checksums confirm.
         """
         for pieces in range(1, _MOST_PIECES):
             for stop in self.space.stops_after(self.at):
@@ -176,7 +182,7 @@ class _Search:
         return None
 
     def _go_on(self, runs: PositionRuns, pieces: int) -> None:
-        """Add so many pieces to the runs, if the format asks for more."""
+        """Try to complete the file with some further pieces, if its format needs more data."""
         if not self._is_open(runs):
             return
         places = self.space.nearest(sum(runs[-1]))
@@ -194,11 +200,11 @@ class _Search:
 
     @property
     def _is_over(self) -> bool:
-        """Whether nothing better can be found, or nothing more is to be spent."""
+        """Whether the search ends: a file is certain, or the tries or the budget are used up."""
         return self.is_certain or self.tries <= 0 or self.budget.left <= 0
 
     def _is_open(self, runs: PositionRuns) -> bool:
-        """Whether the format asks for more than these runs have."""
+        """Whether the file continues after these runs according to its format."""
         if self._is_over:
             return False
         self.tries -= 1
@@ -211,7 +217,7 @@ class _Search:
         return window.fell_short and not within
 
     def _confirm(self, runs: PositionRuns) -> None:
-        """Keep the file in the runs, cut at its end, if its format finds one in the last run."""
+        """Keep the file, cut at its end, if its format finds the end in the last run."""
         self.tries -= 1
         measuring, block = self.measuring, self.measuring.reader.block_size
         stated, window = measuring.stated_in(runs, self.budget)

@@ -1,7 +1,8 @@
-"""Texts of lines that are alike, such as logs and dumps: where two of them meet, and their rests.
+"""Texts of similar lines, such as logs and dumps: seams between two texts, and parts of one text.
 
-The kernel may put a large file right after the first parts of another one. Nothing between two
-texts tells it then but their lines: the shape of a line has its numbers and words as single signs.
+The kernel may write a large file directly after the first parts of another one. Only the lines then
+show where one text ends and the other begins. Lines are compared by their shape, in which each
+number and each word is replaced by one character.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from ext4kit.carving.result import EndEvidence
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
 
-_LOOKED_AT = 16 << 10  # bytes on each side
+_LOOKED_AT = 16 << 10  # bytes that are read on each side of a position
 _FEW_LINES = 6
-_MOST_SHAPES = 4  # that most lines have
-_REGULAR = 0.8  # of the lines have one of them
-_ALIKE = 4  # lines at the seam that have to be like those before
-_MOST_RESTS = 64  # that are tried for one head
+_MOST_SHAPES = 4  # maximum shapes of the lines of a regular text
+_REGULAR = 0.8  # minimum share of its lines with one of these shapes
+_ALIKE = 4  # lines at the seam that must have the shapes of the lines before it
+_MOST_RESTS = 64  # rests that are tried for one head
 _NUMBER, _WORD, _LINE = re.compile(rb"[0-9]+"), re.compile(rb"[A-Za-z_]+"), re.compile(rb"\n")
 
 
@@ -34,20 +35,20 @@ def _shape(line: bytes) -> bytes:
 
 
 def _shapes(lines: list[bytes]) -> frozenset[bytes]:
-    """The shapes that most lines have; empty where lines differ too much."""
+    """The shapes of most of the lines; empty if the lines differ too much."""
     common = Counter(map(_shape, lines)).most_common(_MOST_SHAPES)
     enough = len(lines) >= _FEW_LINES and sum(n for _, n in common) >= _REGULAR * len(lines)
     return frozenset(shape for shape, _ in common) if enough else frozenset()
 
 
 def _are_others(lines: list[bytes], shapes: frozenset[bytes]) -> bool:
-    """Whether few of some lines have the shapes that those of a regular text have."""
+    """Whether only a few of the lines have one of the shapes of a regular text."""
     alike = sum(_shape(line) in shapes for line in lines)
     return bool(shapes) and len(lines) >= _FEW_LINES and alike < (1 - _REGULAR) * len(lines)
 
 
 class TextSeams:
-    """Looks at both sides of positions.
+    """Compares the lines on both sides of positions.
 
     Args:
         reader: the blocks.
@@ -62,7 +63,7 @@ class TextSeams:
         """Positions within pieces of text at which a text ends and one with other lines begins.
 
         Args:
-            pieces: ascending.
+            pieces: the pieces, in ascending order.
             parts: int64, positions at which parts of large files may begin.
         """
         found = list[int]()
@@ -76,7 +77,7 @@ class TextSeams:
         return np.unique(np.array(found, np.int64))
 
     def _change(self, first: int, end: int) -> int:
-        """Where lines like those at the start stop, if the last ones are others; else 0."""
+        """Where lines like the first ones end, if the last lines have other shapes; else 0."""
         one = _shapes(self._lines_after(first, end - first)[1:])
         if not one or one & (_shapes(self._lines_before(end, end - first)[1:-1]) or one):
             return 0
@@ -107,7 +108,7 @@ class TextSeams:
             return b""
 
     def joined(self, pieces: CarvedPieces) -> tuple[list[AssembledFile], Int64s]:
-        """Heads of texts with the rests that go on with a line of their kind.
+        """Heads of texts, each joined to a rest that continues with lines of the same shapes.
 
         Returns:
             The files, and the rows of the pieces that they took.

@@ -1,1 +1,1 @@
-"""The command line: options -> one library call -> one renderer."""
+"""The command line; each command converts options to one library call and one renderer."""

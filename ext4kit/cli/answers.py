@@ -1,4 +1,4 @@
-"""What is told where an answer is empty: what is there, how far it reaches, what to type next."""
+"""Messages for empty answers: what exists, how far the evidence reaches, what to type next."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ext4kit.units import NANOSECONDS, ProgressStep
 from ext4kit.workspace import Workspace
 
 _EXISTS, _MOST_NEAR = "exists", 3
-_MOST_CARVED = 16 << 30  # bytes of free space that are searched to count contents in an answer
+_MOST_CARVED = 16 << 30  # most bytes of unallocated space searched for a message
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Words for one file system.
+    """Messages about one file system.
 
     Attributes:
-        workspace: of the file system.
-        options: of the command.
-        step: shows progress.
+        workspace: workspace of the file system.
+        options: options of the command.
+        step: shows the progress of a step.
         has_former: whether the volume held another file system before.
     """
 
@@ -45,10 +45,10 @@ class Answers:
     has_former: Callable[[], bool] = lambda: False
 
     def tell_empty(self, selection: Selection, every: DeletedFiles) -> None:
-        """Tell why no deleted file was selected, and what to type next.
+        """Print why no deleted file was selected, and what to type next.
 
         Args:
-            selection: what was asked for.
+            selection: the requested conditions.
             every: all deleted files that were found.
         """
         if self.options.quiet:
@@ -72,27 +72,28 @@ class Answers:
             yield from self._contents_lines(selection, overview)
 
     def _contents_lines(self, selection: Selection, overview: DeletedOverview) -> Iterator[str]:
-        """What content without a name is left, and the command that brings it back."""
+        """Counts of the content without a name, and the command that recovers it."""
         image, found = self.options.image, overview
         if not overview.contents and not overview.fragments and selection.content is None:
             carved = self._carved()
             if carved is None:
                 command = command_text("deleted", image, "--sources", "all")
-                yield f"{command} counts contents without a name"
+                yield f"{command} counts carved files without a name"
                 return
             found = carved
         text = contents_text(found)
         if not text:
             words = ("ls", image, "-r", "--lost") if self.has_former() else ("timeline", image)
-            yield f"no content without a name is left; {command_text(*words)} shows what is known"
+            yield f"no content without a name is left; {command_text(*words)} shows what the "
+            "image records"
             return
-        yield f"{text}; {command_text('recover', image, '-o', 'OUT')} brings them back"
+        yield f"{text}; {command_text('recover', image, '-o', 'OUT')} recovers them"
         for kind in _kinds_of(selection):
             command = command_text("recover", image, "--kind", kind, "-o", "OUT")
-            yield f"{command} brings the {kind} alone"
+            yield f"{command} recovers only the {kind}"
 
     def _carved(self) -> DeletedOverview | None:
-        """The contents of the unallocated space; None where that is too large to search here."""
+        """Counts of the content in unallocated space; None if it is too large to search here."""
         space = UnallocatedSpace(self.workspace.history()).runs_with_data
         size = self.workspace.fs.superblock.block_size
         if int(space.length.sum()) * size > _MOST_CARVED:
@@ -102,13 +103,13 @@ class Answers:
         return DeletedOverview.of(file for file in found if file.inode is None)
 
     def tell_no_events(self, wanted: EventFilter, timeline: Timeline) -> None:
-        """Tell why no event was selected, and what to type next."""
+        """Print why no event was selected, and what to type next."""
         if self.options.quiet:
             return
         image, count = self.options.image, len(timeline)
         for path in wanted.selection.paths:
             click.echo(f"note: no event of {shown(path)}{self.nearest_text(path)}", err=True)
-        text = f"the journal tells of {count_text(count, 'event')} and hints"
+        text = f"the journal shows {count_text(count, 'event')} and hints"
         if count:
             text += f"; {command_text('timeline', image)} lists them"
         else:
@@ -117,17 +118,17 @@ class Answers:
         click.echo(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}", err=True)
 
     def nearest_text(self, wanted: bytes) -> str:
-        """The paths nearest to one that is not there, as the end of a message; "" if quiet."""
+        """The paths nearest to a missing one, as the end of a message; "" if quiet."""
         return self.near_text(self.nearest(wanted))
 
     def near_text(self, found: Sequence[tuple[bytes, str]]) -> str:
-        """What `nearest` found, as the end of a message; "" if quiet."""
+        """The result of `nearest` as the end of a message; "" if quiet."""
         image = self.options.image
         if self.options.quiet:
             return ""
         if not found:
             there, gone = command_text("ls", image, "-r"), command_text("deleted", image)
-            return f"; {there} lists what exists, {gone} what was deleted"
+            return f"; {there} lists existing files, {gone} lists deleted files"
         listed = ", ".join(f"{shown(path)} ({state})" for path, state in found)
         path, state = found[0]
         target = path.decode("utf-8", "replace")
@@ -138,7 +139,7 @@ class Answers:
         return f"; nearest: {listed}: {command_text(*words)}"
 
     def nearest(self, wanted: bytes, prefers_deleted: bool = False) -> list[tuple[bytes, str]]:
-        """(path, whether it exists or its grade) of the nearest files; none if quiet."""
+        """(path, state) of the files nearest to a path: existing, or deleted with a grade."""
         if self.options.quiet:
             return []
         try:
@@ -162,7 +163,7 @@ class Answers:
         ]
 
     def _deleted_states(self) -> dict[bytes, str]:
-        """The paths, or names, of deleted files, with what is left of each."""
+        """The grade of each deleted file by path, or by name if the path is unknown."""
         if self.options.as_of is not None or self.options.lost:
             return {}
         with self.step("searching for a near path") as tell:
@@ -176,7 +177,7 @@ class Answers:
 
 
 def _kinds_of(selection: Selection) -> list[Category]:
-    """The categories that the extensions of the wanted names stand for."""
+    """The file categories that the extensions of the wanted names indicate."""
     names = (path.rpartition(b"/")[2] for path in selection.paths)
     found = (category_of_name(name) for name in names if b"." in name)
     return sorted({kind for kind in found if kind is not None})

@@ -1,4 +1,4 @@
-"""Whether output has colours: on a terminal or with FORCE_COLOR, and never with NO_COLOR."""
+"""Whether output is coloured: on a terminal or with FORCE_COLOR, but never with NO_COLOR."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Examples:
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script with which SHELL completes commands, options and paths.
+    """Print the script that makes a shell complete commands, options and paths.
 
     For zsh, the folder must be in fpath before compinit runs.
     """
@@ -34,4 +34,4 @@ def script(program: click.Command, shell: str) -> str:
     kind = get_completion_class(shell)
     assert kind is not None
     complete = kind(program, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE")
-    return ShellComplete.source(complete)  # click's own would start a bash for its version
+    return ShellComplete.source(complete)  # click's method would start bash to get its version

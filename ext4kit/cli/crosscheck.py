@@ -28,7 +28,7 @@ Examples:
 @click.command("crosscheck", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared()
 @click.option(
-    "--hashes", is_flag=True, help="Also compare the contents of files and symbolic links."
+    "--hashes", is_flag=True, help="Also compare the content of files and symbolic links."
 )
 @click.option("--deleted", is_flag=True, help="Also compare the names of deleted files.")
 @click.option(
@@ -37,7 +37,7 @@ Examples:
 @click.option("--patience", type=click.FloatRange(0.1), default=PATIENCE, show_default=True,
               metavar="SECONDS", help="Time limit for one answer of The Sleuth Kit.")  # fmt: skip
 @click.option("--limit", type=click.FloatRange(0.1), metavar="SECONDS",
-              help="Time limit for all answers. Default: by evidence size.")  # fmt: skip
+              help="Time limit for all its answers. Default: by evidence size.")  # fmt: skip
 def command(
     options: CommonOptions,
     hashes: bool,
@@ -49,10 +49,10 @@ def command(
     """Compare the live tree of IMAGE as read by ext4kit and by The Sleuth Kit.
 
     The comparison covers paths, inode numbers, types, modes, owners, link counts, sizes and times;
-    with --hashes also contents, with --deleted also names of deleted files. Each difference states
-    which reader is probably right, and why. Values that The Sleuth Kit does not deliver within the
-    time limits are skipped and counted. The exit code is 0 if everything was compared and nothing
-    differs, else 1.
+    with --hashes also the content of files, with --deleted also the names of deleted files. Each
+    difference states which reader is probably right, and why. Values that The Sleuth Kit does not
+    deliver within the time limits are skipped and counted. The exit code is 0 if everything was
+    compared and nothing differs, else 1.
     """
     with opened(options) as session:
         if limit is None:
@@ -66,7 +66,7 @@ def command(
 
 
 def _deleted_names(session: Session) -> list[DeletedName]:
-    """Names of deleted files from ext4kit, including removed names without a file."""
+    """ext4kit's names of deleted files, including removed names that belong to no file."""
     from ext4kit.history.places import Ground
     from ext4kit.recovery import JOURNAL_ONLY
 

@@ -1,4 +1,4 @@
-"""Custody: the options of commands that write, and the case record in their output folder."""
+"""Custody: common options of commands that write, and the case record in the output folder."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ custody = packed(Custody, "custody", _OPTIONS)
 
 @contextmanager
 def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[Case]:
-    """Keep the record of a command's work; the work is the body of the `with`.
+    """Context manager that writes the record of a command's work, which is the body of the `with`.
 
-    The record is written last, also for failed or interrupted work. A rejected request has no
-    record.
+    The record is written at the end, even if the work fails or is interrupted. A rejected request
+    gets no record.
 
     Args:
         given: values of the options.
@@ -115,7 +115,7 @@ def _end(case: Case, session: Session, folder: Path | None) -> None:
 
 
 def _tell(case: Case, session: Session) -> None:
-    """Report the result of the hashes of the evidence, even if they match."""
+    """Report whether the hashes of the evidence match, in either case."""
     from ext4kit.report.hashes import comparison_texts
 
     assert case.check is not None
@@ -137,7 +137,7 @@ def _write(case: Case, session: Session, folder: Path | None, reason: str) -> No
     """Write the record if there is a folder for it.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the record cannot be written.
     """
     from ext4kit.output.case import write_case
     from ext4kit.output.manifest import CASE

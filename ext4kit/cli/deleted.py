@@ -33,7 +33,7 @@ from ext4kit.report.deleted_tree import tree_lines
 from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.tables import wrapped
 
-FEW = 10  # files that need no summary
+FEW = 10  # up to this many files need no summary
 COLOURS = {
     Grade.INTACT: "green",
     Grade.CONSISTENT: "blue",
@@ -64,7 +64,7 @@ Examples:
     type=click.Choice(list(SORT_KEYS)),
     default="path",
     show_default=True,
-    help="Order of the files; sizes and times with the largest and latest first.",
+    help="Order of the files; by size the largest come first, by time the latest.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="List the first N files only.")
 @click.option("--tree", is_flag=True, help="Show folders with their files, as a tree.")
@@ -84,7 +84,7 @@ def command(
 ) -> None:
     """List the deleted files of IMAGE and how much of each can be recovered.
 
-    With PATHs, those files and all files below them. In a PATH, * and ? match within a name and **
+    PATHs select files and all files below them. In a PATH, * and ? match within a name and **
     matches directories; a PATH without a slash is a name in any directory.
 
     \b
@@ -94,16 +94,18 @@ def command(
     overwritten  no content is left
     carved       content found without an inode
 
-    What was deleted together comes first, by folder and time; the counts are of all files, those
-    that --limit omits too. Contents without a name are counted by kind, and files of which neither
-    name nor content is left are counted; --sources, --kind, --mime, --grade and --inode list them.
+    Files that were deleted together come first, by folder and time. The counts include all files,
+    also those that --limit omits. Carved files without a name are only counted, by kind; files of
+    which neither a name nor content is left are only counted, too. --sources, --kind, --mime,
+    --grade and --inode list these files.
 
-    Times are in UTC without --tz; `<=` means: deleted before that commit of the journal.
+    Times are in UTC without --tz. `<=` before a time means that the file was deleted at this time
+    or earlier.
 
-    --names lists removed entries that kernels before 5.13 left, and why each is not accepted as the
-    name of its inode.
+    --names lists removed entries that kernels before 5.13 left, with the reason why each is not
+    accepted as the name of its inode.
 
-    With --lost: all files of the file system that this one overwrote.
+    With --lost, list all files of the file system that this one overwrote.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
         found = deleted_files(session, search, chosen.selection(session.time_of))
@@ -125,7 +127,7 @@ def _lists_all(chosen: SelectionOptions) -> bool:
 def _print(
     session: Session, deleted: DeletedFiles, names: bool, limit: int | None, with_all: bool
 ) -> None:
-    """Print what was deleted by folder, the table, and the counts."""
+    """Print the bursts of deletions by folder, the table, and the counts."""
     coloured = has_colours(sys.stdout)
     lines = _lines(session, deleted, names, limit, with_all, coloured)
     tell_zone()

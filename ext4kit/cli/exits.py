@@ -14,12 +14,12 @@ from ext4kit import __version__
 from ext4kit.errors import Ext4kitError, OutputError, RequestError
 
 DONE = 0
-INCOMPLETE = 1  # done, but the result is bad or incomplete
+INCOMPLETE = 1  # finished, but the result is bad or incomplete
 USAGE = 2
 UNREADABLE = 3  # the evidence cannot be opened or is not ext2/3/4
 INTERRUPTED = 130
 _PACKAGE = Path(__file__).parents[1]
-_PLACES = 4  # innermost lines of the package that a report names
+_PLACES = 4  # number of innermost code lines named in a report
 
 
 class IncompleteError(Ext4kitError):
@@ -49,9 +49,9 @@ def end_of(error: Exception) -> int:
 
 
 def _report_of(error: Exception) -> str:
-    """The kind of an internal error, where it arose, and the versions of all that is used.
+    """The kind of an internal error, its place in the code, and the versions of all components.
 
-    The message of the error is left out, because it can quote names of the evidence.
+    The message of the error is omitted, because it can quote names from the evidence.
     """
     from traceback import extract_tb
 
@@ -59,7 +59,7 @@ def _report_of(error: Exception) -> str:
 
     places = []
     for frame in extract_tb(error.__traceback__):
-        with contextlib.suppress(ValueError):  # a frame of a library
+        with contextlib.suppress(ValueError):  # the frame belongs to a library
             places.append(f"{Path(frame.filename).relative_to(_PACKAGE)}:{frame.lineno}")
     what = f"{type(error).__name__} at {' > '.join(places[-_PLACES:])}"
     return "; ".join([what, f"ext4kit {__version__}", *version_lines()])

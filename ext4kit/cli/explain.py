@@ -24,7 +24,7 @@ from ext4kit.report.explanation import Explanation, explanation_lines
 from ext4kit.report.records import write_record
 from ext4kit.selection import Selection
 
-_MOST_HASHED = 16 << 30  # bytes, holes included
+_MOST_HASHED = 16 << 30  # bytes, including holes
 _EXAMPLE = """\b
 Examples:
   ext4kit explain disk.img /home/anna/report.odt
@@ -37,9 +37,9 @@ Examples:
 @shared()
 @click.argument("target", required=False, metavar="[TARGET]")
 @click.option("--manifest", type=click.Path(path_type=Path), metavar="FILE",
-              help="Explain a record of this manifest of `recover`.")  # fmt: skip
+              help="Explain a record of this manifest, which `recover` wrote.")  # fmt: skip
 @click.option("--record", "line", type=click.IntRange(1), metavar="N",
-              help="The record in line N of the manifest.")  # fmt: skip
+              help="Explain the record in line N of the manifest.")  # fmt: skip
 @click.option("--versions", is_flag=True, help="Include earlier versions of the file.")
 @sources_option
 def command(
@@ -53,8 +53,8 @@ def command(
     """Explain the evidence for a deleted file in numbered sentences with byte offsets.
 
     TARGET is the path of a deleted file or an inode number as '<12>'; --manifest and --record
-    select a record instead. Offsets count from the start of the image (of the disk in a container,
-    of a logical or unlocked volume). Each can be checked in a hex viewer.
+    select a record instead. Byte offsets are counted from the start of the image, of the disk in a
+    container, or of a logical or unlocked volume. Each offset can be checked in a hex viewer.
     """
     if (target is None) == (manifest is None) or (manifest is None) != (line is None):
         raise RequestError("give either a TARGET, or --manifest with --record")
@@ -99,7 +99,7 @@ def _record_of(manifest: Path, line: int) -> RecoveredFile:
 
 
 def _records(session: Session, target: bytes, search: Search) -> list[RecoveredFile]:
-    """The records that `recover` would write of the deleted files that match a target.
+    """The records that `recover` would write for the deleted files that match a target.
 
     Raises:
         RequestError: no deleted file matches.
@@ -117,7 +117,7 @@ def _records(session: Session, target: bytes, search: Search) -> list[RecoveredF
 
 
 def _hash_of(file: DeletedFile) -> str | None:
-    """SHA-256 of the remaining bytes; None without bytes or with too large holes."""
+    """SHA-256 of the remaining bytes; None if there are none or the size exceeds `_MOST_HASHED`."""
     content, digest = file.content(), sha256()
     if content is None or content.size > _MOST_HASHED or file.grade is Grade.OVERWRITTEN:
         return None

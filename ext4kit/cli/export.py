@@ -66,7 +66,7 @@ def _formats(function: Command) -> Command:
 @for_each_volume(lost=True, times=True)
 @_formats
 @click.option("--hash", "hashes", callback=_hashes, metavar="LIST",
-              help="Hash the contents: md5, sha1, sha256, separated by commas.")  # fmt: skip
+              help="Hash the content of files: md5, sha1, sha256, with commas.")  # fmt: skip
 @click.option(
     "--fractions", is_flag=True, help="Write times in the bodyfile with nine decimal places."
 )
@@ -87,12 +87,13 @@ def command(
 ) -> None:
     """Write the live and deleted files of IMAGE in formats of other tools.
 
-    Several formats are written in one pass. Each FILE must be new; - is standard output, for one
-    text format. Live and deleted files go to all formats, the events of the journal to Timesketch
-    and the database, the findings of verify and the signs of report to the database. PATHs and the
-    options that select files apply to live and deleted files; signs are searched without them only.
+    Several formats are written in one pass. Each FILE must be new; - is standard output, which only
+    one text format can use. Live and deleted files go to all formats, the events of the journal to
+    Timesketch and the database, the findings of verify and the signs of report to the database.
+    PATHs and the options that select files apply to live and deleted files; signs are searched only
+    without such a selection.
 
-    With --lost: all files of the file system that this one overwrote, as deleted files.
+    With --lost, write all files of the file system that this one overwrote, as deleted files.
     """
     targets = [each for name in _HELP if (each := given[name.replace("-", "_")])]
     _check(targets, options.json or custody.verify_evidence)
@@ -130,10 +131,11 @@ def _check(targets: list[Target], prints: bool) -> None:
 
     Args:
         targets: the outputs.
-        prints: whether something else is written to standard output.
+        prints: whether the command writes something else to standard output.
 
     Raises:
-        RequestError: no format; two outputs on standard output; a database or other output there.
+        RequestError: there is no format, two outputs are on standard output, or a database or other
+            text is also to be written there.
     """
     if not targets:
         names = ", ".join(f"--{name}" for name in _HELP)
@@ -149,7 +151,7 @@ def _check(targets: list[Target], prints: bool) -> None:
 
 
 def _tell(export: Export, targets: list[Target], options: CommonOptions) -> None:
-    """Print the result, unless an output is on standard output itself."""
+    """Print the result, unless standard output is one of the outputs."""
     if options.json:
         write_record(export_record(export, targets))
     elif all(target.path is not None for target in targets):

@@ -1,4 +1,4 @@
-"""Files that `deleted` and `recover` process: deleted files, or those of a lost file system."""
+"""The files that `deleted` and `recover` process: deleted files, or files of a lost file system."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def deleted_files(
 ) -> DeletedFiles:
     """The selected deleted files of the file system, or files of the requested lost one.
 
-    What was not searched is told on stderr. So is each requested path or inode without a deleted
-    file, and how many earlier versions a requested file has that exists, unless `may_be_live`.
+    Reports on stderr what was not searched, each requested path or inode without a deleted file,
+    and (unless `may_be_live`) how many earlier versions an existing requested file has.
     """
     sources = _sources_for(search, selection)
     existing = () if may_be_live or session.options.lost else _existing(session, selection)
@@ -107,7 +107,7 @@ def deleted_files(
 
 
 def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource]:
-    """The requested sources, by default without carving if it gives no more files."""
+    """The requested sources; by default without carving if it cannot add files to the selection."""
     origin = click.get_current_context().get_parameter_source("sources")
     if origin is ParameterSource.DEFAULT and selection.needs_inode:
         return search.sources - {SearchSource.RUNS}
@@ -115,8 +115,8 @@ def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource
 
 
 def _tell_not_carved(session: Session, chosen: DeletedFiles) -> None:
-    """Tell that content was not carved, and which files may have lost their content by that."""
-    text = "content was not carved, as carved files have no path or inode"
+    """Report that content was not carved, and which files may therefore lack their content."""
+    text = "content was not carved, because carved files have no path or inode"
     empty = sum(file.kind == "file" and file.size is None for file in chosen)
     if empty:
         text += f"; the blocks of {empty:,} of the selected files are unknown, and carving may find"
@@ -126,7 +126,7 @@ def _tell_not_carved(session: Session, chosen: DeletedFiles) -> None:
 
 
 def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) -> DeletedFiles:
-    """Search the sources; tell of a file system that was there before."""
+    """Search the sources; report if the volume held another file system before."""
     is_quiet = session.options.quiet
     with progress(is_quiet, "searching unallocated space") as show:
         found = session.workspace.deleted(versions, sources, show)
@@ -164,14 +164,14 @@ def _unmatched(
     kept: DeletedFiles,
     existing: Mapping[bytes, int],
 ) -> Iterator[tuple[str, bool]]:
-    """(message, whether it names near paths) of each path and inode that no selected file has.
+    """(message, whether it names near paths) for each requested path or inode without a file.
 
     Args:
         session: the file system.
-        selection: what is requested.
+        selection: the requested conditions.
         found: all deleted files.
-        kept: the selected ones.
-        existing: number of earlier versions of each requested file that exists.
+        kept: the selected deleted files.
+        existing: number of earlier versions of each requested file that exists now.
     """
     for path in selection.paths:
         if any(map(_fits(path), kept)):
@@ -199,7 +199,7 @@ def _unmatched(
 
 
 def _state_of(fs: FileSystem, number: int) -> str:
-    """What an inode number stands for now, as the end of a message."""
+    """The present state of an inode number, as the end of a message."""
     last = fs.superblock.inodes_count
     if number > last:
         return f"; this file system has inodes 1 to {last:,}"

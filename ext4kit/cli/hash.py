@@ -50,8 +50,8 @@ def _expected(
 @click.option(
     "--verify",
     is_flag=True,
-    help="Also compare with the hashes that the acquisition left in files beside IMAGE, and fail if"
-    " there is nothing to compare with.",
+    help="Also compare with the hashes that the acquisition left in files beside IMAGE, and fail "
+    "if there are none.",
 )
 @click.option(
     EXPECT,
@@ -69,9 +69,10 @@ def command(
     For a container, the disk inside is hashed and compared with the hashes that the container
     stores (EWF). --verify reads IMAGE.md5, .sha1, .sha256, .txt (FTK Imager), .info (Guymager),
     .log and .hash (dc3dd, dcfldd, ewfacquire), and the same names without the suffix of IMAGE. The
-    sum of a file is compared with that file, every other hash with the disk; each line says which.
+    hash of a file is compared with that file, and every other hash with the disk; each line says
+    which of the two was compared.
 
-    The exit code is 1 if a hash differs, if --verify finds none, or if bytes are unreadable.
+    The exit code is 1 if a hash differs, if --verify finds no hash, or if bytes are unreadable.
     Unreadable ranges are listed and hashed as zeros.
     """
     with image_of(options) as opened:
@@ -95,7 +96,7 @@ def command(
 
 
 def _judge(evidence: Evidence, image: Hashes, recorded: Sequence[Comparison]) -> None:
-    """Report as problems all facts that contradict an exact acquisition."""
+    """Report all facts that contradict an exact acquisition as problems."""
     stored = evidence.hashes
     wrong = mismatches(stored, image.digests)
     for name in wrong:
@@ -111,7 +112,7 @@ def _judge(evidence: Evidence, image: Hashes, recorded: Sequence[Comparison]) ->
 
 
 def _nothing(evidence: Evidence, beside: RecordedHashes) -> str:
-    """What was looked for in vain."""
+    """A message that no hash to compare with was found, with the files that were looked for."""
     text = f"nothing to verify: {evidence.format} stores no hash, and no file beside it records one"
     text += f"; looked for {', '.join(beside.looked_for)}"
     if beside.there:

@@ -1,4 +1,4 @@
-"""Help of a command with its options in groups, those of the command itself first."""
+"""Help of a command with its options in groups; the command's own options come first."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GROUPS = {
 
 
 class GroupedCommand(click.Command):
-    """A command whose help gives the options in groups."""
+    """A command whose help lists the options in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of each group; options of no group come first."""
+        """Write the options of each group; options without a group come first."""
         options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
         grouped = {name for names in _GROUPS.values() for name in names}
         own = tuple(each.name or "" for each in options if each.name not in grouped)

@@ -21,14 +21,14 @@ Example:
 @shared(lost=True)
 @click.option("-g", "--groups", is_flag=True, help="Show every block group.")
 def command(options: CommonOptions, groups: bool) -> None:
-    """Show superblock, features, journal, writing kernel and groups of the file system in IMAGE.
+    """Show the superblock, features, journal, groups and writing kernel of IMAGE's file system.
 
-    The lines of `dumpe2fs` come first, those of ext4kit follow. The values are those on disk; the
-    journal is not replayed. The Linux versions that wrote, and the effects on recovery, are
-    inferred from a sample of the inodes and directories. Times are in UTC without
-    --tz; dumpe2fs has them as with --tz local.
+    The lines of `dumpe2fs` come first, and the lines that ext4kit adds follow. The values are those
+    on disk; the journal is not replayed. The Linux versions that wrote the file system, and the
+    effects on recovery, are inferred from a sample of the inodes and directories. Times are in UTC
+    without --tz; dumpe2fs shows them in the local zone, as --tz local does.
 
-    With --lost: the facts about the file system that this one overwrote, and their sources.
+    With --lost, show the facts about the file system that this one overwrote, and their sources.
     """
     with opened(options, replay=False) as session:
         show(options, info_records(session.fs, groups), info_lines(session.fs, groups))

@@ -29,7 +29,7 @@ class LazyGroup(click.Group):
         return list(self.summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command; its module is imported now."""
+        """Import the module of a command, and return the command."""
         if cmd_name not in self.summaries:
             return None
         module = import_module(f"{self.package}.{cmd_name}")
@@ -39,7 +39,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called; an unknown one is an error that names the likely one.
+        """The called command; the error for an unknown command suggests a similar one.
 
         Raises:
             click.UsageError: there is no such command.
@@ -59,7 +59,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Completions for a shell: the commands with this prefix, without importing any."""
+        """Completions for a shell: the commands with a prefix, without importing any of them."""
         from click.shell_completion import CompletionItem
 
         found = [
@@ -70,6 +70,6 @@ class LazyGroup(click.Group):
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list for `--help`, without importing any command."""
+        """Write the list of commands for `--help`, without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.summaries.items()))

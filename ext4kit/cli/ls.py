@@ -44,7 +44,7 @@ Examples:
 def _told_if_empty(
     session: Session, target: str, found: Iterable[ListedNames]
 ) -> Iterator[ListedNames]:
-    """The names; tells what else to look at if there are none."""
+    """The names; if there are none, prints what else to look at."""
     count = 0
     for each in found:
         count += len(each)
@@ -58,7 +58,7 @@ def _told_if_empty(
 def _list_nodes(
     session: Session, target: str, recursive: bool, is_long: bool, human: bool, numbered: bool
 ) -> None:
-    """List what `--view` shows."""
+    """List the nodes of the tree that `--view` selects."""
     node = session.view.lookup(os.fsencode(target))
     nodes: Iterable[Node] = node.children() if node.kind == "directory" else (node,)
     if recursive:
@@ -72,7 +72,7 @@ def _list_nodes(
 
 
 class _Command(GroupedCommand):
-    """`-h` stands for sizes as in other programs, and alone for the help."""
+    """With other arguments, `-h` selects readable sizes; alone, it shows the help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words of the command line."""
@@ -80,7 +80,7 @@ class _Command(GroupedCommand):
 
 
 def _tell_of_names(options: CommonOptions, found: Iterable[ListedNames]) -> None:
-    """Tell how to find the names of what e2fsck put into `lost+found`."""
+    """Print how to find the names of files that e2fsck moved to `lost+found`."""
     if any(name.startswith(b"#") for each in found for name in each.names) and not options.quiet:
         text = f"`ext4kit versions {options.image} PATH` shows the former names of a #NUMBER here"
         click.echo(f"note: {text}", err=True)
@@ -109,18 +109,19 @@ def command(
 ) -> None:
     r"""List TARGET in IMAGE: a path (default /) or an inode number as '<12>'.
 
-    Names are sorted, with -r in the order of the tree. Characters that could mislead a reader or
-    a terminal are shown as \xNN or \uNNNN, a backslash as \\.
+    Names are sorted; with -r they are in the order of the tree. Characters that could mislead a
+    reader or a terminal are shown as \xNN or \uNNNN, and a backslash is shown as \\.
 
     With --as-of, facts that the journal does not record are shown as question marks (in JSON:
     null, with the reason in "unknown"), and the exit code is 1.
 
-    With --lost, the tree of the file system that this one overwrote; directories without a known
-    name are in its root as inode-NUMBER-GENERATION.
+    With --lost, list the tree of the file system that this one overwrote; directories without a
+    known name are in its root as inode-NUMBER-GENERATION.
 
-    --view reads another tree. In `deleted` and `all`, a second file of a name has ~2 after it;
-    files without a path are in /$Unnamed, contents without an inode in /$Carved. In `versions`,
-    each file is a folder of its versions. In `as-of`, the first name is a time or tid-NUMBER.
+    --view reads another tree. In `deleted` and `all`, a second file with the same name has ~2 after
+    its name; files without a path are in /$Unnamed, and carved files, which have no inode, are in
+    /$Carved. In `versions`, each file is a folder of its versions. In `as-of`, the first name is a
+    time or tid-NUMBER.
     """
     with opened(options) as session:
         if options.view != LIVE:

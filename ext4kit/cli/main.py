@@ -1,4 +1,4 @@
-"""The program: loads commands when they are called; the only boundary for errors."""
+"""The program: loads commands when they are called, and handles all errors in one place."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ COMMANDS = {
     "recover": "Recover deleted files into a folder.",
     "versions": "List the versions of one file, and compare or write them.",
     "explain": "Explain the evidence for a deleted file, with byte offsets.",
+    "who": "Tell what a block is, whose it is and whose it was.",
+    "blocks": "Write unallocated blocks, slack or a file, with a map to the image.",
     "verify": "Check every checksum and cross-reference.",
-    "crosscheck": "Compare the live tree with The Sleuth Kit's reading.",
+    "crosscheck": "Compare the live tree as read by ext4kit and by The Sleuth Kit.",
     "journal": "List, audit, replay and search the journal.",
     "export": "Write files, events and findings for other tools.",
     "search": "Search all bytes for texts, patterns and features.",
@@ -42,16 +44,16 @@ COMMANDS = {
 
 
 class _Program(LazyGroup):
-    """All commands, and the common work around each of them."""
+    """The group of all commands, with the work that is common to all of them."""
 
     package = "ext4kit.cli"
     summaries = COMMANDS
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; an interrupt ends it as click's own exception, for which click is silent.
+        """Run a command; an interrupt becomes an exception for which click prints nothing.
 
         Raises:
-            click.Abort: it was interrupted.
+            click.Abort: the command was interrupted.
         """
         try:
             return super().invoke(ctx)
@@ -61,7 +63,7 @@ class _Program(LazyGroup):
             INTERRUPTS.is_working = False
 
 
-_VERBOSE = "ext4kit.verbose"  # in the context: `--verbose` was given
+_VERBOSE = "ext4kit.verbose"  # key in the context if `--verbose` was given
 
 
 def _note_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
@@ -69,10 +71,10 @@ def _note_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -
 
 
 def _show_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
-    """Print the version, with `--verbose` those of all that is used, and exit.
+    """Print the version (with `--verbose`, also those of Python and the libraries) and exit.
 
     Raises:
-        click.UsageError: `--verbose` stands alone.
+        click.UsageError: `--verbose` was given without `--version`.
     """
     if not value:
         if ctx.meta[_VERBOSE]:
@@ -107,7 +109,7 @@ def _show_version(ctx: click.Context, parameter: click.Parameter, value: bool) -
     expose_value=False,
     is_eager=True,
     callback=_note_verbose,
-    help="With --version: also the versions of Python and of the libraries.",
+    help="With --version, also show the versions of Python and of the libraries.",
 )
 def program() -> None:
     """Read ext2, ext3 and ext4 evidence and recover deleted files.
@@ -133,9 +135,9 @@ def main() -> NoReturn:
 
 
 def _open_closed_streams() -> None:
-    """Put the null device where a standard stream is closed, so that no other file gets its number.
+    """Open the null device for closed standard streams, so that no file gets their descriptors.
 
-    Standard output is opened for reading only: what is written to it fails, and that is told.
+    For standard output it is opened read-only, so that writes fail and the failure is reported.
     """
     for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
@@ -156,7 +158,7 @@ def _open_closed_streams() -> None:
 def _leave(code: int) -> NoReturn:
     """End the process with an exit code.
 
-    Python's own shutdown destroys all objects, which takes long, and loses interrupts.
+    Python's own shutdown destroys all objects, which is slow, and can lose interrupts.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):

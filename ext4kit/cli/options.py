@@ -1,4 +1,4 @@
-"""Options that commands share, and what they say as one value."""
+"""Options that commands share, and the object that holds their values."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class CommonOptions:
     kdf_limit: float = _LIMITS.key_seconds
     kdf_memory: int = _LIMITS.key_memory >> 20  # MiB
     unpack_limit: int | None = None
-    opened: Image | None = None  # if it is open already; it stays open
+    opened: Image | None = None  # the image if it is open already; it is left open
     zone: TypedZone = UTC
-    is_locator: bool = False  # whether the image was given as one
+    is_locator: bool = False  # whether the image was given as a locator
 
     def __post_init__(self) -> None:
-        """Take the image, the volume and the state from a locator that stands for the image."""
+        """If a locator was given for the image, take image, volume and state from it."""
         text = str(self.image)
         if "?" not in text or self.image.exists():
             return
@@ -87,7 +87,7 @@ class CommonOptions:
 
     @property
     def locator(self) -> Locator:
-        """The address of the file system that the options name."""
+        """The address of the file system that the options select."""
         return Locator(
             path=str(self.image),
             form=self.form or "",
@@ -115,30 +115,31 @@ def _transaction_or_time(
 
 
 def _volume(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """A number, or a place with its `@`."""
+    """The value of `--volume`: a number, or a place, which contains `@`."""
     if value is not None and "@" not in value and not (value.isdecimal() and value.isascii()):
         raise click.BadParameter(f"{value!r} is neither a number nor a place such as gpt@1048576")
     return value
 
 
 def _format(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """The name of a format of images, one of another package too."""
+    """The value of `--format`: the name of an image format, also one of another package."""
     if value is not None and value not in FORMATS and value not in formats():
         raise click.BadParameter(f"{value!r} is not one of {', '.join(formats())}")
     return value
 
 
-_PATH = click.Path(path_type=Path, readable=False)  # the error of opening it says more
+_PATH = click.Path(path_type=Path, readable=False)  # the error of opening it is more precise
 _SEVERAL = (
     click.option("--image", "images", type=_PATH, multiple=True, metavar="IMAGE",
                  help="Also process this image; may be given several times."),
     click.option("--all-volumes", is_flag=True,
-                 help="Process each ext volume: a section each, or an output named after it."),
+                 help="Process each ext volume; each has its own section, or an output that is "
+                 "named after the volume."),
 )  # fmt: skip
 _CHOICES = (
     click.option("--volume", callback=_volume, metavar="N",
-                 help="Number of the volume, as `volumes` lists it, or its place, as case.json has"
-                 " it (gpt@1048576)."),
+                 help="Number of the volume in the list of `volumes`, or its place as in "
+                 "case.json (gpt@1048576)."),
     click.option("--offset", type=click.IntRange(0), metavar="BYTES",
                  help="Byte at which the file system starts; no partition table is read."),
     click.option("--no-replay", "replay", is_flag=True, callback=_negated,
@@ -150,17 +151,18 @@ _CHOICES = (
 )  # fmt: skip
 _AS_OF = (
     click.option("--as-of", callback=_transaction_or_time, metavar="WHEN",
-                 help="Show the state after this transaction, or at this time (2026-03-01T18:00, 2h"
-                 " ago as 2h), as recorded in the journal."),
+                 help="Show the state after this transaction or at this time, as recorded in the "
+                 "journal; a time is 2026-03-01T18:00, or 2h for two hours earlier."),
 )  # fmt: skip
 _VIEW = (
     click.option("--view", type=click.Choice(list(VIEW_NAMES)), default=VIEW_NAMES[0],
-                 help="Read the tree of live or deleted files, of all, of the versions of files, of"
-                 " earlier times, of what the root does not reach, or of unallocated blocks."),
+                 help="Select the tree to read: live files, deleted files, all files, versions of "
+                 "files, earlier times, files that cannot be reached from the root, or "
+                 "unallocated blocks."),
 )  # fmt: skip
 _TIMES = (
     click.option("--from-now", is_flag=True,
-                 help="Times such as 2h count from the clock of this computer."),
+                 help="Count times such as 2h back from the clock of this computer."),
 )  # fmt: skip
 _LOST = (
     click.option("--lost", "has_lost", is_flag=True,
@@ -184,7 +186,7 @@ _KEYS = (
                  default=_LIMITS.key_memory >> 20, show_default=True,
                  help="Memory for deriving a key."),
     click.option("--unpack-limit", callback=byte_count, metavar="SIZE",
-                 help="Space for a decompressed image (20G); by default half of what is free."),
+                 help="Space for a decompressed image (20G); by default half of the free space."),
 )  # fmt: skip
 _JSON = (click.option("--json", is_flag=True, help="Write JSON lines to standard output."),)
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress.")
@@ -196,9 +198,9 @@ def packed(kind: type, name: str, options: Sequence[Decorator]) -> Decorator:
     """A decorator that gives a command options, packed into one argument.
 
     Args:
-        kind: a dataclass; the options have the names of its fields.
-        name: of the argument.
-        options: in the order of the help.
+        kind: a dataclass whose fields have the names of the options.
+        name: name of the argument.
+        options: the options in the order of the help.
     """
     names = [each.name for each in fields(kind)]
 
@@ -235,7 +237,7 @@ def shared(
         as_of: offer `--as-of`.
         lost: offer `--lost`.
         view: offer `--view`.
-        times: offer `--from-now`; `--as-of` brings it too.
+        times: offer `--from-now`, which `--as-of` also implies.
         zone: offer `--tz`.
         several: offer `--image` and `--all-volumes` (`several.for_each_volume`).
         more: offer further arguments IMAGE.

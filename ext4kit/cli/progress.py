@@ -11,9 +11,9 @@ from ext4kit.units import Progress
 
 @contextmanager
 def progress(quiet: bool, title: str) -> Iterator[Progress | None]:
-    """A progress bar during the work; None without a terminal or if it is not wanted.
+    """A progress bar during the work; gives None without a terminal or if `quiet`.
 
-    It moves without a percentage until its first call.
+    The bar moves without a percentage until the callback is first called.
     """
     if quiet or not sys.stderr.isatty():
         yield None

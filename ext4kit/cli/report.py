@@ -41,7 +41,7 @@ Examples:
 @click.option(
     "--quick",
     is_flag=True,
-    help="Read the journal and the inode tables alone; check no structures.",
+    help="Read only the journal and the inode tables, and do not check the structures.",
 )
 @sources_option
 @click.option("--no-verify", is_flag=True, help="Do not check the structures.")
@@ -49,14 +49,14 @@ Examples:
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write one HTML file that needs no network, instead of the page in the terminal.",
+    help="Write the page to one HTML file that needs no network, instead of the terminal.",
 )
 @click.option(
     "--rows",
     type=click.IntRange(10, 100_000),
     default=1000,
     show_default=True,
-    help="Rows of each table in the page and in JSON.",
+    help="Maximum number of rows of each table on the page and in JSON.",
 )
 @custody
 def command(
@@ -72,11 +72,11 @@ def command(
 
     The page shows signs of tampering and intrusion with their reasons, deletions and how much can
     be recovered, recent activity, the map of the disk, the state of file system and journal, and
-    the evidence. Times are in UTC without --tz. Signs are no verdict; other commands show all
+    the evidence. Times are in UTC without --tz. A sign is not a verdict; other commands show all
     details.
 
-    The page says what was left out. It has the hashes that the evidence stores, and computed ones
-    with --verify-evidence.
+    The page lists the parts that were left out. It shows the hashes that the evidence stores and,
+    with --verify-evidence, computed hashes.
     """
     extent = _extent(quick, sources, not no_verify, rows)
     look_for_no_cycles()
@@ -91,10 +91,10 @@ def command(
 def _extent(
     quick: bool, sources: frozenset[SearchSource], checks: bool, rows: int
 ) -> TriageOptions:
-    """What to collect.
+    """The extent of the facts to collect.
 
     Raises:
-        RequestError: --quick with sources.
+        RequestError: --quick was combined with sources.
     """
     if not quick:
         return TriageOptions(sources, checks, rows=rows)

@@ -1,4 +1,4 @@
-"""The option that says what of an inode a written file gets beside its bytes."""
+"""The option that selects which metadata of an inode a written file gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NONE, _ALL = "none", "all"
 
 
 def _parts(context: click.Context, option: click.Parameter, value: str | None) -> RestoredParts:
-    """The default and the words of the list; `none` takes the default away."""
+    """The parts in the list, in addition to the default; `none` removes the default."""
     if value is None:
         return DEFAULT_PARTS
     words = named(context, option, value, [*RestoredPart, _ALL, _NONE])

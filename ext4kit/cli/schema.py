@@ -20,7 +20,7 @@ Examples:
 @click.command("schema", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @click.argument("record", required=False)
 def command(record: str | None) -> None:
-    """Print the JSON Schema (draft 2020-12) of a kind of RECORD; without RECORD, list the kinds.
+    """Print the JSON Schema (draft 2020-12) of the kind RECORD; without RECORD, list all kinds.
 
     The field "record" of a record is its kind. "manifest" is the kind of the records of
     manifest.jsonl, "case" that of case.json.

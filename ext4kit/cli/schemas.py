@@ -9,6 +9,7 @@ from inspect import isfunction
 from ext4kit.report.json_schema import RecordType, schema_of
 
 _KINDS = {  # module and name of each type, loaded on request
+    "block": ("report.who:BlockRecord",),
     "activity": ("report.triage.records:ActivityRecord",),
     "case": ("output.case:CaseRecord",),
     "copy": ("report.journal_replay:CopyRecord",),
@@ -74,7 +75,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "volume": ("report.volumes:VolumeRecord",),
     "writer": ("report.info:WriterRecord",),
 }
-_DESCRIPTIONS = {  # of kinds with several types or with a different description
+_DESCRIPTIONS = {  # descriptions of kinds with several types or without a suitable docstring
     "node": "A file or directory of another tree (`ls --view`, `stat --view`).",
     "entry": "A directory entry and its inode (`ls`).",
     "finding": "A defect (`verify`, `journal audit`).",
@@ -90,14 +91,17 @@ _DESCRIPTIONS = {  # of kinds with several types or with a different description
 }
 
 
-_OF_A_SECTION = frozenset(  # printed by commands that take several images
+_OF_A_SECTION = frozenset(  # kinds that commands for several images print
     ("activity", "crash victim", "deleted", "deletions", "disk map", "event", "evidence",
      "evidence check", "export", "file system", "finding", "health", "log", "problem", "recovery",
      "burst", "hit", "removed name", "report", "sighting", "sign", "summary", "volume", "writer")
 )  # fmt: skip
 _SECTION = {
-    "image": {"type": "string", "description": "With several images or volumes: the image."},
-    "volume": {"type": "integer", "description": "With several of them: the volume's number."},
+    "image": {"type": "string", "description": "The image; only with several images or volumes."},
+    "volume": {
+        "type": "integer",
+        "description": "Number of the volume; only with several images or volumes.",
+    },
 }
 
 

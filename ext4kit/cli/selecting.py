@@ -102,14 +102,14 @@ class SelectionOptions:
 
     @property
     def asks_for_nameless(self) -> bool:
-        """Whether files are selected by something else than a name or a time."""
+        """Whether files are selected by kind, MIME type, grade or inode number."""
         return bool(self.kinds or self.mimes or self.grades or self.numbers)
 
     def selection(self, time_of: Callable[[TypedTime | None], int | None]) -> Selection:
         """The conditions of all options.
 
         Args:
-            time_of: gives a time in ns since 1970.
+            time_of: converts a typed time to ns since 1970.
         """
         deleted = time_of(self.deleted_since), time_of(self.deleted_until)
         modified = time_of(self.modified_since), time_of(self.modified_until)

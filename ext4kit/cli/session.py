@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ext4kit.filesystem.view import View
     from ext4kit.workspace import Workspace
 
-_MOST_SECRET = 8 << 20  # bytes, as in cryptsetup's limit for key files
+_MOST_SECRET = 8 << 20  # bytes, the limit of cryptsetup for key files
 _HINT_BYTES = 4 << 30  # maximum data to search for superblocks when an image is rejected
 
 
@@ -76,7 +76,7 @@ class Session:
 
     @cached_property
     def workspace(self) -> Workspace:
-        """What is derived from the file system, each made once."""
+        """The results that are derived from the file system, each computed once."""
         from ext4kit.workspace import Workspace
 
         return Workspace(self.fs)
@@ -90,24 +90,24 @@ class Session:
 
     @cached_property
     def answers(self) -> Answers:
-        """What is told where an answer is empty."""
+        """The messages for empty answers."""
         from ext4kit.cli.answers import Answers
 
         return Answers(self.workspace, self.options, self.step, lambda: self.has_former)
 
     def time_of(self, given: TypedTime | None) -> int | None:
-        """A time in ns since 1970; what it counts from is told."""
+        """A typed time in ns since 1970; for a relative time, prints what it counts from."""
         if not isinstance(given, OpenTime):
             return given
         return _closed(self.options, given, lambda: self.workspace.last_moment)
 
     def step(self, title: str) -> AbstractContextManager[Progress | None]:
-        """Progress of one long step, on a terminal."""
+        """The progress of one long step, shown only on a terminal."""
         return progress(self.options.quiet, title)
 
     @cached_property
     def view(self) -> View:
-        """The tree that `--view` names."""
+        """The tree that `--view` selects."""
         from ext4kit.views.opening import open_view
 
         if self.options.as_of is not None and self.options.view != LIVE:
@@ -131,7 +131,7 @@ class Session:
         return _evidence_files(self.image, self.options)
 
     def vouch_for_contents(self) -> None:
-        """With --as-of, contents are certain too that recovery grades intact."""
+        """With --as-of, also treat contents as certain that the recovery grades intact."""
         if self.options.as_of is not None:
             from ext4kit.recovery import vouch_by_recovery
 
@@ -139,7 +139,7 @@ class Session:
 
 
 def show(options: CommonOptions, records: Iterable[Record], lines: Iterable[str]) -> int:
-    """Print a result, in JSON as records, else as lines; the number of either."""
+    """Print a result as records (with `--json`) or as lines, and return their number."""
     if options.json:
         return write_records(records)
     tell_zone()
@@ -156,7 +156,7 @@ def opened(
 ) -> Iterator[Session]:
     """Open the selected file system; report its problems at the end.
 
-    The outputs of the command are checked before anything is read.
+    The outputs of the command are checked before any evidence is read.
 
     Args:
         options: the shared options.
@@ -195,7 +195,7 @@ def opened(
 
 
 def _final(session: Session, error: Ext4kitError) -> Ext4kitError | IncompleteError:
-    """The error that ends a command: of a path with the nearest ones, of reading as incomplete."""
+    """The error that ends a command: adds the nearest paths, or marks a read as incomplete."""
     if isinstance(error, NotFoundError):
         return RequestError(f"{error}{session.answers.nearest_text(error.path)}")
     is_reading = isinstance(error, AccessError | CorruptError)
@@ -205,10 +205,10 @@ def _final(session: Session, error: Ext4kitError) -> Ext4kitError | IncompleteEr
 
 
 def _check_state(options: CommonOptions) -> None:
-    """Refuse a state that does not exist, and one of a locator that the command does not read.
+    """Refuse an invalid state, and a locator with a state that the command cannot read.
 
     Raises:
-        RequestError: options contradict each other, or the command reads the present state alone.
+        RequestError: options contradict each other, or the command reads only the present state.
     """
     if options.as_of is not None and not options.replay:
         raise RequestError("--as-of reads the state from the journal; omit --no-replay")
@@ -254,7 +254,7 @@ def _passphrases(options: CommonOptions) -> tuple[bytes, ...]:
     """Passphrases for encrypted volumes: first lines of password files, whole key files.
 
     Raises:
-        RequestError: such a file is unreadable, or far too long for a key.
+        RequestError: a file is unreadable, or too long for a key.
     """
     lines = (_secret(path).split(b"\n", 1)[0] for path in options.password_files)
     return (*lines, *(_secret(path) for path in options.key_files))
@@ -272,7 +272,7 @@ def _secret(path: Path) -> bytes:
 
 
 def image_of(options: CommonOptions) -> AbstractContextManager[Image]:
-    """The image that the options name, closed at the end unless it was open before."""
+    """The image that the options select; at the end, it is closed unless it was open before."""
     return _image(options) if options.opened is None else nullcontext(options.opened)
 
 
@@ -292,8 +292,9 @@ def chosen_volume(image: Image, options: CommonOptions) -> ImageVolume:
     """The requested volume, or the only possible one.
 
     Raises:
-        RequestError: several file systems, none selected; they are listed on stderr.
-        UnsupportedError: none.
+        RequestError: there are several file systems, which are listed on stderr, and none is
+            selected.
+        UnsupportedError: there is no file system.
     """
     insisted = options.offset is not None or options.superblock is not None or options.lost
     if options.volume is None and insisted and len(image.volumes) == 1:
@@ -312,9 +313,9 @@ def chosen_volume(image: Image, options: CommonOptions) -> ImageVolume:
 
 
 def _elsewhere(image: Image, options: CommonOptions) -> str:
-    """Superblocks found and the command that opens them, as the end of a message.
+    """The superblocks found, with the command that opens them, as the end of a message.
 
-    Another format at the start may have been written over a file system.
+    A format that was detected at the start may have been written over a file system.
 
     The search ends after `_HINT_BYTES` of data, because a user with the wrong image needs a quick
     answer.
@@ -360,7 +361,7 @@ def _filesystem(image: Image, volume: ImageVolume, options: CommonOptions) -> Fi
 
 
 def _with_moment(fs: FileSystem, options: CommonOptions) -> CommonOptions:
-    """The options with a time for `--as-of 2h`, from the file system as it is."""
+    """The options with an `--as-of` such as `2h` replaced by a time, from the live file system."""
     if not isinstance(options.as_of, OpenTime):
         return options
     from ext4kit.journal import SharedLog
@@ -370,7 +371,7 @@ def _with_moment(fs: FileSystem, options: CommonOptions) -> CommonOptions:
 
 
 def _closed(options: CommonOptions, given: OpenTime, last_moment: Callable[[], int]) -> int:
-    """What a time means, in ns since 1970; what it counts from is told."""
+    """A typed time in ns since 1970; for a relative time, prints what it counts from."""
     if not given.is_ago:
         return given.at(0)
     now = time.time_ns() if options.from_now else last_moment()
@@ -384,7 +385,7 @@ def _closed(options: CommonOptions, given: OpenTime, last_moment: Callable[[], i
 
 
 def _instead(options: CommonOptions) -> str:
-    """What to type where the wanted state is not recorded, as the end of a message."""
+    """The commands to use if the requested state is not recorded, as the end of a message."""
     image = options.image
     if options.quiet or not (options.lost or options.as_of is not None):
         return ""
@@ -392,13 +393,13 @@ def _instead(options: CommonOptions) -> str:
         scan, now = command_text("volumes", image, "--scan"), command_text("ls", image, "-r")
         return f"; {scan} searches for superblocks, {now} lists the present file system"
     return (
-        f"; {command_text('info', image)} tells of the journal, {command_text('deleted', image)} of"
-        " what was deleted"
+        f"; {command_text('info', image)} describes the journal, {command_text('deleted', image)} "
+        "lists deleted files"
     )
 
 
 def _tell_moment(fs: FileSystem, wanted: int) -> None:
-    """Tell which transaction a time selected, and how much earlier that was committed."""
+    """Print which transaction a time selected, and how much earlier it was committed."""
     text = f"note: the state after transaction {fs.as_of}"
     if fs.as_of_time >= 0:
         before = (wanted - fs.as_of_time) / NANOSECONDS

@@ -1,8 +1,7 @@
-"""Several images, and all volumes of an image: the command runs once for each of them.
+"""Several images or all volumes of an image: the command runs once for each volume.
 
-Each run is a whole one: it opens its volume, reports its problems, and has an output folder or
-output files of its own, named after the image and the volume. A run that fails does not stop the
-others.
+Each run is complete: it opens its volume, reports its problems, and has its own output folder or
+output files, named after the image and the volume. A failed run does not stop the others.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
     from ext4kit.export import Target
 
 Values = Mapping[str, object]
-_FOLDER, _PAGE = "out", "html"  # arguments of commands that name outputs, apart from `Target`
+_FOLDER, _PAGE = "out", "html"  # arguments that name outputs, in addition to `Target`
 
 
 def for_each_volume(
     lost: bool = False, more: bool = False, times: bool = False, zone: bool = True
 ) -> Decorator:
-    """Give a command the shared options, and let it run for each image and volume they ask for.
+    """Give a command the shared options, and run it for each selected image and volume.
 
     Args:
         lost: offer `--lost`.
@@ -78,7 +77,7 @@ def _each_volume(command: Command) -> Command:
 
 
 def _names(images: tuple[Path, ...]) -> list[str]:
-    """A name for each image: its file's, with a number if an earlier image has it too."""
+    """A name for each image: the file name, with a number if an earlier image has the same name."""
     names: list[str] = []
     for image in images:
         name, number = image.name or "image", 2
@@ -91,7 +90,7 @@ def _names(images: tuple[Path, ...]) -> list[str]:
 def _each(
     one: Callable[[CommonOptions, str], int], options: CommonOptions, is_all: bool, name: str
 ) -> int:
-    """The worst exit code of the runs for one image, which stays open for all of them."""
+    """Run the command on one image, which stays open for all runs; return the highest exit code."""
     worst = DONE
     with image_of(options) as image:
         held = replace(options, opened=image)
@@ -104,11 +103,11 @@ def _each(
 
 
 def _volumes(image: Image, options: CommonOptions) -> list[Volume]:
-    """All ext volumes; others are told, apart from those that only contain volumes."""
+    """All ext volumes; other volumes are reported, except those that only contain volumes."""
     every = [volume.facts for volume in image.volumes]
     found = [volume for volume in every if volume.is_ext]
     if not found:
-        return [chosen_volume(image, options).facts]  # says what there is
+        return [chosen_volume(image, options).facts]  # its error lists the volumes
     parents = {volume.parent for volume in every}
     others = [
         f"{volume.index} ({volume.kind})"
@@ -122,7 +121,7 @@ def _volumes(image: Image, options: CommonOptions) -> list[Volume]:
 
 
 def _run(command: Command, values: Values, options: CommonOptions, name: str) -> int:
-    """One run of the command; its exit code."""
+    """Run the command once and return its exit code."""
     _head(options)
     with section(str(options.image), int(options.volume or 0)):
         command(options=options, **{key: _placed(key, each, name) for key, each in values.items()})
@@ -130,7 +129,7 @@ def _run(command: Command, values: Values, options: CommonOptions, name: str) ->
 
 
 def _head(options: CommonOptions) -> None:
-    """A line that tells which image and volume follows, also on stderr if that is elsewhere."""
+    """Print a line that names the image and volume that follow, on both streams if useful."""
     text = f"== {printable_text(str(options.image))}, volume {options.volume} =="
     if not options.json:
         click.echo(text)
@@ -139,7 +138,7 @@ def _head(options: CommonOptions) -> None:
 
 
 def _code_of(work: Callable[[], int]) -> int:
-    """The exit code of a run; an error that ends it is told, as at the end of the program."""
+    """The exit code of a run; an error that ends it is printed as at the program's end."""
     try:
         return work()
     except click.exceptions.Exit as stop:
@@ -153,7 +152,7 @@ def _code_of(work: Callable[[], int]) -> int:
 
 
 def _placed(key: str, value: object, name: str) -> object:
-    """An output of one run, for a value that names the output of the command."""
+    """The output of one run, derived from the output argument of the command."""
     if isinstance(value, Path) and key == _FOLDER:
         return value / name
     if (path := _file_of(key, value)) is None:
@@ -168,7 +167,7 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def _file_of(key: str, value: object) -> Path | None:
-    """The file that a value names as output, None for none."""
+    """The output file that an argument names; None if it does not name one."""
     if isinstance(value, _target()):
         return value.path
     return value if isinstance(value, Path) and key == _PAGE else None
@@ -181,11 +180,11 @@ def _target() -> type[Target]:
 
 
 def _check_outputs(values: Values, names: list[str]) -> None:
-    """Reject outputs that are in use, before an image is read and its volumes are known.
+    """Reject existing outputs before an image is read, while its volumes are not yet known.
 
     Raises:
-        RequestError: one is in use, or is standard output.
-        OutputError: one cannot be written.
+        RequestError: an output exists, or is standard output.
+        OutputError: an output cannot be written.
     """
     for key, value in values.items():
         path = _file_of(key, value)

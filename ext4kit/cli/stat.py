@@ -29,7 +29,7 @@ Examples:
 @shared(as_of=True, lost=True, view=True)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
-    """Show all fields of the inode of each TARGET: a path, or an inode number as '<12>'.
+    """Show all fields of the inode of each TARGET, which is a path or an inode number as '<12>'.
 
     Times are in UTC without --tz. Unallocated inodes can be selected by number. With --as-of, facts
     that the journal does not record are shown as unknown, and the exit code is 1.

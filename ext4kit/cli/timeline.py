@@ -54,8 +54,8 @@ Examples:
     + ".",
 )
 @click.option("--no-hints", is_flag=True, help="Omit hints.")
-@click.option("--bursts", is_flag=True, help="Show what happened at once, by folder and time.")
-@click.option("--all-hints", is_flag=True, help="List each hint in a line of its own.")
+@click.option("--bursts", is_flag=True, help="Group the events of many files by folder and time.")
+@click.option("--all-hints", is_flag=True, help="List each hint on a separate line.")
 def command(
     options: CommonOptions,
     chosen: SelectionOptions,
@@ -69,22 +69,23 @@ def command(
 ) -> None:
     """List events in IMAGE, from successive states of inodes and directories in the journal.
 
-    With PATHs, events of those files and of all files below them, by old or new path. In a PATH, *
+    PATHs select the events of files and of all files below them, by old or new path. In a PATH, *
     and ? match within a name and ** matches directories; a PATH without a slash is a name in any
     directory.
 
     Each event has the commit time of its transaction, the transaction, the inode, its owner after
     the event and the path at that time. Times are in UTC without --tz. `<=` before a transaction
-    means: in that one or in an earlier one that is no longer in the journal. Several changes of one
-    inode within a transaction appear as their result.
+    means that the event was in this transaction or in an earlier one that is no longer in the
+    journal. Several changes of one inode within a transaction appear as one change, their result.
 
-    With --bursts, events of many files in one folder are one line: how many files were created,
-    changed or deleted, when, whose they are, and what such a burst usually comes from (the removal
-    of a whole folder, package management, log rotation, caches, an editor), judged by names alone.
+    With --bursts, the events of many files in one folder are one line: how many files were created,
+    changed or deleted, when, who owns them, and the usual cause of such a burst (the removal of a
+    whole folder, package management, log rotation, caches, an editor), judged by names alone.
 
-    Hints follow at the end: they name contradictions and are no verdict. Hints of one inode share a
-    line. Files whose times alone are older than their creation, or in whole seconds, as copying and
-    unpacking tools leave them, are counted by directory. --all-hints and --json list each hint.
+    Hints follow at the end: they name contradictions and are not a verdict. The hints of one inode
+    are on one line. Copying and unpacking tools leave times that are older than the creation of the
+    inode, or in whole seconds; files with only such hints are counted by directory. --all-hints and
+    --json list each hint.
     """
     wanted_kinds = _kinds(event_kinds, no_hints, all_hints)
     with opened(options) as session:
@@ -99,7 +100,7 @@ def command(
         else:
             records = timeline_records(timeline, wanted)
             lines = timeline_lines(timeline, wanted, all_hints)
-            is_empty = show(options, records, lines) == 1  # the totals alone
+            is_empty = show(options, records, lines) == 1  # only the summary
         if is_empty:
             session.answers.tell_no_events(wanted, timeline)
 

@@ -34,10 +34,11 @@ Examples:
 @shared()
 @click.argument("path")
 @click.argument("pair", nargs=-1, type=click.IntRange(1), metavar="[A B]")
-@click.option("--diff", is_flag=True, help="Show how each version of a text differs from the last; "
-              "with A B, how version B differs from version A.")  # fmt: skip
+@click.option("--diff", is_flag=True, help="Show how each version of a text differs from the "
+              "previous one; with A B, how version B differs from version A.")  # fmt: skip
 @click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
-              help="Write all into this new or empty folder, as NAME.1, NAME.2 ...")  # fmt: skip
+              help="Write all versions into this new or empty folder, as NAME.1, "
+              "NAME.2 ...")  # fmt: skip
 @sources_option
 @custody
 def command(
@@ -51,9 +52,9 @@ def command(
 ) -> None:
     """List the versions of the file at PATH that the evidence holds, oldest first.
 
-    Each file that had the path counts, with its states under other names: the file as it is,
-    earlier versions, and deleted or replaced files. A version is listed where its size,
-    modification time, blocks or path differ from those before. Its content has a grade, as in
+    The list includes every file that had the path, and its versions under other names: the present
+    file, its earlier versions, and deleted or replaced files. A new version begins when size,
+    modification time, blocks or path change. Earlier versions and deleted files have a grade, as in
     `deleted`.
     """
     if len(pair) not in ((0, 2) if diff else (0,)):
@@ -86,7 +87,7 @@ def numbered(found: list[FileVersion], number: int) -> FileVersion:
     """The version with a number.
 
     Raises:
-        RequestError: there is none.
+        RequestError: no version has the number.
     """
     if number > len(found):
         raise RequestError(f"there is no version {number}: the last one is {len(found)}")

@@ -26,14 +26,18 @@ Examples:
 
 @click.command("volumes", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(choices=False)
-@click.option("--scan", is_flag=True, help="Find file systems by their superblocks, at any sector.")
+@click.option(
+    "--scan",
+    is_flag=True,
+    help="Find file systems by their superblocks, which may be at any sector.",
+)
 def command(options: CommonOptions, scan: bool) -> None:
     """List the partitions of IMAGE and the file system on each.
 
     Offset and size are in bytes. A logical or unlocked volume has no offset in the image: its
-    description says where its first byte is. Other commands take the index as --volume. --scan
-    searches the whole image for primary and backup superblocks, without a partition table. Other
-    commands take the offset as --offset and the block of a backup as --superblock.
+    description says where its first byte is. In other commands, --volume selects a volume by its
+    index. --scan searches the whole image for primary and backup superblocks, without a partition
+    table. In other commands, --offset takes the offset and --superblock the block of a backup.
     """
     if options.zone is None:
         raise RequestError("--tz image needs one file system; name the zone: --tz Europe/Berlin")
@@ -55,7 +59,7 @@ def command(options: CommonOptions, scan: bool) -> None:
 
 
 def _show_other(other: Evidence, options: CommonOptions) -> None:
-    """Show the volumes in the reading of the image that was not taken."""
+    """Show the volumes in the other reading of an image that can be read in two ways."""
     if options.json:
         for volume in other.volumes:
             write_record(other_volume_record(volume, other.format))

@@ -1,4 +1,4 @@
-"""The time zone of a command: its option, and the zone that the image uses."""
+"""The time zone of a command: the option `--tz`, and the zone that the image uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TypedZone = Zone | None  # None for the zone of the image
 
 
 def _zone(context: click.Context, option: click.Parameter, value: str) -> TypedZone:
-    """Callback of the option."""
+    """Callback of `--tz`."""
     if value == IMAGE_ZONE:
         return None
     try:
@@ -27,7 +27,7 @@ def _zone(context: click.Context, option: click.Parameter, value: str) -> TypedZ
 
 
 def _names(_context: click.Context, _option: click.Parameter, start: str) -> list[str]:
-    """What a shell offers."""
+    """Completions of a zone name for a shell."""
     return [name for name in (*_WORDS, *sorted(zone_names())) if name.startswith(start)]
 
 
@@ -42,7 +42,7 @@ def zone_of_image(fs: FileSystem) -> Zone:
     """The zone that the system in a file system uses.
 
     Raises:
-        RequestError: its root directory does not say.
+        RequestError: the file system does not record its zone.
     """
 
     def read(path: str) -> str | bytes | None:

@@ -1,4 +1,4 @@
-"""A second opinion: compares the names and inodes that ext4kit and The Sleuth Kit read."""
+"""Compares the names and inodes that ext4kit reads with those that The Sleuth Kit reads."""
 
 from ext4kit.crosscheck.causes import Cause, LikelyRight
 from ext4kit.crosscheck.check import CrossCheckOptions, bytes_held, crosscheck, usual_limit

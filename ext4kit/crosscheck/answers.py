@@ -1,6 +1,6 @@
-"""Answers of the process of The Sleuth Kit (TSK), and how they are packed.
+"""Answers of the process that runs The Sleuth Kit (TSK), and how they are packed.
 
-They are plain numbers and texts: what parses hostile bytes may have been taken over.
+They are plain numbers and texts, because a process that parses hostile bytes may be compromised.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ class Hello:
     """File system as TSK sees it.
 
     Attributes:
-        version: of the library.
-        is_ext4: whether TSK takes it as ext4 and therefore reads the extra time fields.
-        last_inode: the largest inode number; TSK adds one for its own virtual directory.
+        version: version of the library.
+        is_ext4: whether TSK treats the file system as ext4 and therefore reads the extra time
+            fields.
+        last_inode: the largest inode number, including the one that TSK adds for its virtual
+            directory.
     """
 
     version: str
@@ -59,8 +61,8 @@ class ContentDigest:
     error: str
 
 
-MOST_BYTES = 1 << 32  # of an answer: a directory may have millions of names
-GOOD, REFUSED = b"\0", b"\1"  # the first byte of an answer; a message of TSK follows the second
+MOST_BYTES = 1 << 32  # limit of an answer; a directory may have millions of names
+GOOD, REFUSED = b"\0", b"\1"  # first byte of an answer; after REFUSED, a message of TSK follows
 _LENGTH = struct.Struct("=Q")
 
 

@@ -1,7 +1,7 @@
 """Causes of differences between the two readers, and which reader is probably right.
 
-The statements about The Sleuth Kit come from experiments: it and the kernel read images that the
-running kernel wrote (`tests/crosscheck` repeats them for each cause).
+The statements about The Sleuth Kit come from experiments in which it and the kernel read images
+that the running kernel wrote; `tests/crosscheck` repeats these for each cause.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Cause:
     """A cause of a difference.
 
     Attributes:
-        code: its name in records.
+        code: name of the cause in records.
         text: the cause in one or two sentences.
         right: the reader that is probably right.
     """
@@ -34,7 +34,7 @@ class Cause:
 
     @property
     def number(self) -> int:
-        """Its index in `CAUSES`."""
+        """Index of the cause in `CAUSES`."""
         return _NUMBERS[self]
 
 

@@ -26,8 +26,8 @@ from ext4kit.parsers.features import RoCompat
 Show = Callable[[int, int], None]
 PATIENCE = 120.0
 _AT_LEAST = 2 * PATIENCE
-_SLOWEST = 4 << 20  # bytes per second: contents as The Sleuth Kit reads them
-_SLOWEST_NAMES = 32 << 20  # bytes of evidence per second when it reads names
+_SLOWEST = 4 << 20  # bytes of content that The Sleuth Kit reads per second
+_SLOWEST_NAMES = 32 << 20  # bytes of evidence that it processes per second when it reads names
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class CrossCheckOptions:
         hashes: whether to compare contents.
         deleted: ext4kit's names of deleted files to compare; None for no comparison.
         patience: maximum seconds for one answer of The Sleuth Kit.
-        limit: maximum seconds for all its answers together.
-        folders: of the evidence's files, which The Sleuth Kit's process may open.
-        walking: called with (names done, total names); reading: the same for contents.
+        limit: maximum seconds for all answers of The Sleuth Kit together.
+        folders: directories of the evidence's files, which The Sleuth Kit's process may open.
+        walking: called with (names done, total names); reading: called likewise for contents.
     """
 
     hashes: bool = False
@@ -60,7 +60,7 @@ def bytes_held(files: Sequence[Path], size: int) -> int:
 
 
 def usual_limit(held: int, hashes: bool) -> float:
-    """Seconds for all answers of The Sleuth Kit: several times the time for undamaged evidence.
+    """Seconds for all answers of The Sleuth Kit: several times what undamaged evidence needs.
 
     Args:
         held: bytes that the evidence occupies on its disk; holes take no time.
@@ -79,8 +79,8 @@ def crosscheck(
 
     Args:
         source: the bytes of the volume, for The Sleuth Kit.
-        now: ext4kit's reading of them.
-        raw: the same without the changes of the journal, when `now` has some.
+        now: ext4kit's reading of the volume.
+        raw: ext4kit's reading without the changes of the journal, if `now` has any.
         options: scope and time limits.
     """
     options = CrossCheckOptions() if options is None else options

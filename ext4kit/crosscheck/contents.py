@@ -1,4 +1,4 @@
-"""Comparison of the bytes of files and symlinks as both readers read them, by SHA-256."""
+"""Comparison of the content of files and symlinks in both readings, by SHA-256."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ext4kit.crosscheck.sides import TreeView
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem.content import CHUNK_BYTES, Content
 
-_HOLES = 1 << 30  # holes to read as zeros, bytes; with larger ones only stored ranges are compared
+_HOLES = 1 << 30  # bytes; with more bytes in holes, only stored ranges are compared
 _FILES_AT_ONCE = 1024
 _BYTES_AT_ONCE = 64 << 20
-_UNASKED = "contents not read by The Sleuth Kit within the time limit"
+_UNASKED = "content of files not read by The Sleuth Kit within the time limit"
 _ZEROS = bytes(CHUNK_BYTES)
 _FILE, _LINK = 0o100000, 0o120000
 _LONGEST_LINK = 4096
@@ -30,7 +30,7 @@ _CONTROL = re.compile(rb"[\x01-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A content to compare: its row in ext4kit's reading, its inode number, and its ranges."""
+    """Content to compare: its row in ext4kit's reading, its inode number, and its ranges."""
 
     row: int
     number: int
@@ -44,7 +44,7 @@ class _Task:
 
 
 class ContentComparison:
-    """Compares the contents of the inodes that both readers have, in some rows of ext4kit.
+    """Compares the contents of the inodes that both readers have.
 
     Attributes:
         rows: the first row of each file and symlink, in inode order.
@@ -92,12 +92,12 @@ class ContentComparison:
         for row, inode, runs in zip(rows.tolist(), table.each(), fs.block_maps(table), strict=True):
             content = fs.content(inode, runs)
             if content.is_overfull:
-                self._leave_out("contents larger than the evidence")
+                self._leave_out("content of files larger than the evidence")
                 continue
             yield _Task(row, inode.number, content, _ranges(content))
 
     def _batch(self, tasks: list[_Task]) -> None:
-        """Request all tasks and hash them here meanwhile; slow ones are repeated one at a time."""
+        """Let TSK hash all tasks, and hash them here meanwhile; slow ones are repeated singly."""
         self.tsk_client.ask_digests([(one.number, one.ranges) for one in tasks])
         ours = [_digest(task.content, task.ranges) for task in tasks]
         try:
@@ -149,7 +149,7 @@ class ContentComparison:
         return causes.UNEXPLAINED
 
     def _was_so(self, task: _Task, answer: ContentDigest) -> bool:
-        """Whether the file without the changes of the journal has the bytes that TSK reads."""
+        """Whether TSK's answer matches the file without the changes of the journal."""
         if self.raw is None:
             return False
         fs = self.raw.fs
@@ -163,7 +163,7 @@ class ContentComparison:
 
 
 def _ranges(content: Content) -> Ranges:
-    """Ranges of a file to read: all of it, or its stored ranges where its holes are very large."""
+    """Ranges of a file to read: the whole file, or its stored ranges if it has very large holes."""
     stored = content.stored
     if content.size - stored <= _HOLES:
         return ((0, content.size),) if content.size else ()

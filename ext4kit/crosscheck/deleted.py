@@ -1,4 +1,4 @@
-"""Comparison of the names of deleted files, and causes for names of only one reader."""
+"""Comparison of the names of deleted files, and causes why only one reader has a name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class DeletedName:
 
     Attributes:
         path: full path.
-        inode: its number, 0 where the removal cleared it.
+        inode: inode number, 0 if the deletion cleared it.
         in_journal: whether it comes from journal copies instead of a slack entry.
-        reason: why it is not given as the name of the inode, "" where it is.
+        reason: why it is not reported as the name of the inode, or "" if it is.
     """
 
     path: bytes
@@ -31,12 +31,13 @@ def compare_deleted(
     ours: Sequence[DeletedName],
     cause_at: Callable[[bytes, int], causes.Cause | None],
 ) -> tuple[DifferenceGroup, int]:
-    """(names that only one of the two readers has, by path; number of names of both together).
+    """(names that only one reader has, by path; number of names that at least one has).
 
     Args:
         theirs: (path, inode number) of the names from The Sleuth Kit.
         ours: names from ext4kit.
-        cause_at: why no entry is where one of a path and inode number seems to be; None if unknown.
+        cause_at: gives the cause why a path and inode number only seem to be an entry; None if
+            unknown.
     """
     given = {(one.path, one.inode): one for one in ours if not one.reason}
     listed = {(one.path, one.inode): one for one in ours if one.reason}

@@ -23,7 +23,7 @@ _AT_ONCE = 1 << 16
 _FILE = stat.S_IFREG
 _EXTRA_ENDS = {"ctime": 8, "mtime": 12, "atime": 16, "crtime": 24}  # minimum `i_extra_isize`
 _CRTIME_END = 20  # end of the creation time itself; its nanoseconds end 4 bytes later
-_KNOWN = tuple(KINDS)  # TSK has 0 for all other types
+_KNOWN = tuple(KINDS)  # TSK gives 0 for all other types
 _Values = Callable[[int], int | str | None]
 
 
@@ -31,8 +31,8 @@ class FieldComparison:
     """Pairs of rows with the same inode, and their differences.
 
     Attributes:
-        tsk: rows of The Sleuth Kit; now: matching rows of ext4kit; raw: those without the journal,
-            NO_ROW where that view has another inode there.
+        tsk: rows of The Sleuth Kit; now: the matching rows of ext4kit; raw: the matching rows of
+            ext4kit's reading without the journal, NO_ROW where it has another inode.
         count: number of names that both readers have.
     """
 
@@ -54,13 +54,13 @@ class FieldComparison:
             self.raw = np.where(same, self.raw, NO_ROW)
 
     def groups(self) -> list[DifferenceGroup]:
-        """Different inode numbers, then the differences of each field."""
+        """The differences of inode numbers, then those of each field."""
         return [self._numbers(), self._entry_types(), *map(self._field, FIELDS)]
 
     def _group(
         self, field: Field, cause: Codes, rows: Rows, ours: _Values, theirs: _Values
     ) -> DifferenceGroup:
-        """The differences of a field in rows of ext4kit's reading, with the values of each."""
+        """The differences of a field in some rows, with the values of both readers."""
 
         def one(place: int) -> Difference:
             row = int(rows[place])
@@ -124,7 +124,7 @@ class FieldComparison:
             return _differ(mode & 0o7777, theirs)
         ours = side.columns[name][rows]
         cause = _differ(ours, theirs)
-        if name == "size":  # the upper half, for an inode type of which TSK does not read it
+        if name == "size":  # the upper half, which TSK does not read for some types
             is_read = RoCompat.LARGE_FILE in self.now_side.fs.superblock.features
             half = (ours > _LOW) & (ours & _LOW == theirs)
             cause[half & ((kind != _FILE) | (not is_read))] = causes.HIGH_SIZE.number
@@ -143,7 +143,7 @@ class FieldComparison:
         if not self.is_ext4:
             none = (tsk_seconds == 0 if name == "crtime" else low) & (tsk_rest == 0)
             cause[none] = causes.PLAIN_TIMES.number
-        else:  # a size of 0 means that none is stored; the kernel then reads all fields too
+        else:  # with a stored `i_extra_isize` of 0, the kernel reads all fields too
             short = (extra_isize > 0) & (extra_isize < _EXTRA_ENDS[name])
             low |= extra_isize < _CRTIME_END if name == "crtime" else False
             cause[short & low & (rest != tsk_rest)] = causes.EXTRA.number
@@ -151,7 +151,7 @@ class FieldComparison:
         return cause
 
     def _explain_by_log(self, name: str, places: Rows, cause: Codes) -> None:
-        """Set the journal as cause where the view without the journal has the same value as TSK."""
+        """Set the journal as the cause where the reading without it has the same value as TSK."""
         if self.raw_side is None:
             return
         rows = self.raw[places]
@@ -160,7 +160,7 @@ class FieldComparison:
         cause[some[before != 0]] = causes.JOURNAL.number
 
     def _explain_by_damage(self, rows: Rows, cause: Codes) -> None:
-        """Set a cause for the remaining differences: an impossible inode or a bad checksum."""
+        """Set an impossible inode or a bad checksum as the cause of remaining differences."""
         fs, number = self.now_side.fs, self.now_side.number[rows]
         some = np.flatnonzero(cause == 0)
         beyond = number[some] > fs.superblock.inodes_count

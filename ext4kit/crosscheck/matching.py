@@ -1,4 +1,4 @@
-"""Matches the names of both trees, directory by directory."""
+"""Matches the names in both trees, directory by directory."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class TreePairs:
 
     Attributes:
         values: rows of The Sleuth Kit, (n, columns).
-        now: row in ext4kit's reading, or NO_ROW; raw: the same without the changes of the journal.
-        names: (directory, name) of rows that `now` does not have, by row.
-        failed: directory that it could not read -> its message.
-        slow: directories that it did not read in time; unasked: directories that were not
-            requested.
-        seen: directories that it has read.
+        now: row in ext4kit's reading, or NO_ROW; raw: likewise, in its reading without the journal.
+        names: (directory, name) of the rows that are not in `now`, by row.
+        failed: TSK's error message by path, for directories that it could not read.
+        slow: directories that TSK did not read in time; unasked: directories for which it was not
+            asked, because no time was left.
+        seen: directories that TSK has read.
         again: rows of ext4kit that repeat another row, which TSK lists once.
-        deleted: (path, inode number) of the names that it calls deleted and that are not live.
+        deleted: (path, inode number) of the names that TSK marks as deleted and that are not live.
     """
 
     values: Int64s
@@ -49,12 +49,12 @@ class TreePairs:
 
 
 class TreeWalk:
-    """Traversal of TSK's tree; directories that only TSK has are last.
+    """Traverses TSK's tree; directories that only TSK has are visited last.
 
     Args:
         second: The Sleuth Kit.
         now: ext4kit's reading.
-        raw: the same without the changes of the journal, where there are any.
+        raw: ext4kit's reading without the changes of the journal, if there are any.
     """
 
     def __init__(self, second: TskClient, now: TreeView, raw: TreeView | None) -> None:
@@ -70,7 +70,7 @@ class TreeWalk:
         self.known: set[int] = set()
 
     def run(self, show: Callable[[int, int], None] | None) -> TreePairs:
-        """Find each name of TSK in ext4kit's tree; calls `show` with (names done, total names)."""
+        """Find each name of TSK in ext4kit's tree; `show` is called with (names done, total)."""
         for number, path in self._unread(self.waiting, self.later):
             self._folder(number, path)
             if show is not None:
@@ -83,7 +83,7 @@ class TreeWalk:
         return found
 
     def _unread(self, *stacks: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """(number, path) of directories that were not read yet, taken from the stacks in order."""
+        """(number, path) of directories not read yet, from the first stack that is not empty."""
         while stack := next(filter(None, stacks), None):
             number, path = stack.pop()
             if number not in self.known and len(path) <= LONGEST_PATH:
@@ -120,8 +120,8 @@ class TreeWalk:
         self.values.append(rows.values[[row for row, _ in wanted]])
 
     def _gone_folder(self, number: int, path: bytes) -> None:
-        """Record the names in a directory that TSK calls deleted; TSK calls all of them deleted."""
-        with suppress(NoAnswerError):  # TSK gives no more names of it
+        """Record the names in a directory that TSK lists as deleted; it marks all of them so."""
+        with suppress(NoAnswerError):  # TSK cannot list the directory
             rows = self.tsk_client.listing(number)
             for name, values in zip(rows.names, rows.values, strict=True):
                 if name not in _DOTS:
@@ -134,7 +134,7 @@ class TreeWalk:
             self.gone.append((number, path))
 
     def _row(self, side: TreeView, names: dict[bytes, list[int]], name: bytes, number: int) -> int:
-        """The row of a name, taken out of `names`; of several rows the one with that inode."""
+        """Remove a name from `names` and return its row; among several, the one with that inode."""
         if name in _DOTS:
             return len(side.tree)
         rows = names.get(name)
@@ -149,7 +149,7 @@ class TreeWalk:
     def _wanted(
         self, rows: Listing, path: bytes, now: dict[bytes, list[int]]
     ) -> list[tuple[int, bytes]]:
-        """Rows of live names, and of names called deleted that ext4kit has as live ones."""
+        """Rows of live names, and of names that TSK marks as deleted but ext4kit has as live."""
         live: list[tuple[int, bytes]] = []
         deleted: list[tuple[int, bytes]] = []
         last = self.tsk_client.hello.last_inode

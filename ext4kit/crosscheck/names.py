@@ -1,4 +1,4 @@
-"""Comparison of names: those that only one reader has, and the causes."""
+"""Comparison of names: the names that only one reader has, and the causes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ext4kit.parsers.inode import InodeFlags
 _NUMBER, _ALLOCATED = COLUMNS.index("number"), COLUMNS.index("allocated")
 _BLOCKS_AT_ONCE = 1 << 10
 _SLASH = ord("/")
-_SMALLEST = 12  # bytes of an entry
+_SMALLEST = 12  # bytes of the smallest entry
 _SLOW = "names in directories whose reading took too long"
 _UNASKED = "names not read by The Sleuth Kit within the time limit"
 
@@ -39,7 +39,7 @@ class NameComparison:
         self._gone: frozenset[int] = frozenset()
 
     def groups(self, outcome: CrossCheck) -> Iterator[DifferenceGroup]:
-        """Names only in The Sleuth Kit, names that it calls deleted, names only in ext4kit."""
+        """Names only in The Sleuth Kit, names of deleted files, names only in ext4kit."""
         yield self._only_tsk()
         called_deleted = self.matches.values[:, _ALLOCATED] == 0
         rows = self.matches.now[(self.matches.now != NO_ROW) & called_deleted].tolist()
@@ -84,7 +84,7 @@ class NameComparison:
         return cause
 
     def _find_cuts(self, folder: bytes) -> set[tuple[bytes, int]]:
-        """ext4kit's names with a zero byte in a directory, cut there, with their inodes."""
+        """ext4kit's names in a directory that contain a zero byte, cut at it, with their inodes."""
         return {
             (name.split(b"\0")[0], int(self.now.number[row]))
             for name, rows in self.now.within(folder).items()
@@ -112,9 +112,9 @@ class NameComparison:
     # -- names of deleted files ------------------------------------------------------------
 
     def cause_at(self, path: bytes, number: int) -> causes.Cause | None:
-        """Why a name of a deleted file is none: it is hashes, or follows a damaged entry."""
+        """Why an apparent name is not a deleted entry: it consists of hashes, or follows damage."""
         found = None
-        for at in (at for at, byte in enumerate(path) if byte == _SLASH):  # names may have one
+        for at in (at for at, byte in enumerate(path) if byte == _SLASH):  # names may contain one
             folder, name = path[:at], path[at + 1 :]
             if self._are_hashes(folder, name, number):
                 return causes.INDEX
@@ -123,7 +123,7 @@ class NameComparison:
         return found
 
     def _are_hashes(self, folder: bytes, name: bytes, number: int) -> bool:
-        """Whether all bytes in a directory that resemble this entry are hashes."""
+        """Whether all bytes in the directory that look like this entry are hashes."""
         found = []
         for view in filter(None, (self.raw, self.now)):
             row = view.row_of_folder.get(folder)
@@ -142,7 +142,7 @@ class NameComparison:
     # -- only in ext4kit -------------------------------------------------------------------
 
     def _only_ext4kit(self, outcome: CrossCheck) -> DifferenceGroup:
-        """Rows that TSK did not list; rows omitted for lack of time are left out."""
+        """Rows that TSK did not list, except those that it had no time for."""
         met = np.zeros(len(self.now.number), bool)
         met[self.matches.now[self.matches.now != NO_ROW]] = True
         met[[*self.matches.again, -1]] = True
@@ -158,7 +158,7 @@ class NameComparison:
         return self._only_now(chosen, why)
 
     def _cause_of_missing(self, row: int) -> causes.Cause | str:
-        """Cause why TSK does not have this row; as text for lack of time."""
+        """Cause why TSK does not have this row; a text if there was no time."""
         folder = self.now.folder(row)
         if folder not in self.matches.seen:
             return self._cause_of_folder(folder)
@@ -170,7 +170,7 @@ class NameComparison:
         return causes.NUL if b"\0" in name else causes.UNEXPLAINED
 
     def _find_cause_of_folder(self, folder: bytes) -> causes.Cause | str:
-        """Cause why TSK has not read a directory; as text for lack of time, also in its parents."""
+        """Cause why TSK has not read a directory; a text if it or a parent ran out of time."""
         if folder in self.matches.slow or folder in self.matches.unasked:
             return _SLOW if folder in self.matches.slow else _UNASKED
         row = self.now.row_of_folder.get(folder)
@@ -201,7 +201,7 @@ def _are_index_blocks(rows: Bytes2D, first: bool) -> Bools:
 
 
 def _places_of(rows: Bytes2D, name: bytes, number: int) -> Iterator[tuple[int, int, int]]:
-    """(block, first byte, end) of what resembles an entry of that name, up to a zero byte."""
+    """(block, first byte, end) of bytes that look like an entry with a name and number."""
     words, seems = _plausible(rows)
     seems &= words[:, :-1] == number
     for block, word in zip(*(each.tolist() for each in np.nonzero(seems)), strict=True):
@@ -213,18 +213,18 @@ def _places_of(rows: Bytes2D, name: bytes, number: int) -> Iterator[tuple[int, i
 def _has_hashes(block: UInt8s, first: int, end: int, blocks: int) -> bool:
     """Whether ascending hashes are in some bytes of a block of a hashed directory.
 
-    In an index block each is followed by a block of the directory. In the slack of a new leaf the
-    kernel leaves those by which it sorted the entries of the block that it split, each with the
-    place and size of an entry (struct dx_map_entry in fs/ext4/namei.c). Both begin at multiples
-    of 8 bytes.
+    In an index block, each hash is followed by a block number of the directory. The slack of a new
+    leaf contains the hashes by which the kernel sorted the entries of the block that it split, each
+    with the offset and size of an entry (struct dx_map_entry in fs/ext4/namei.c). In both cases,
+    they begin at multiples of 8 bytes.
 
     Args:
-        block: its bytes.
+        block: bytes of the block.
         first: first byte of the range.
-        end: its end.
-        blocks: number of blocks of the directory for an index block, else 0.
+        end: end of the range.
+        blocks: for an index block, the number of blocks of the directory; else 0.
     """
-    first += 4 * (not block[first : first + 4].any())  # a zero in front of the first hash
+    first += 4 * (not block[first : first + 4].any())  # skip a zero before the first hash
     pairs = block[first // 8 * 8 : -(-end // 8) * 8].view("<u4").reshape(-1, 2)
     hashes, values = pairs[:, 0], pairs[:, 1]
     place, size = (values & 0xFFFF).astype(np.int64) * 4, values >> 16
@@ -236,15 +236,15 @@ def _has_hashes(block: UInt8s, first: int, end: int, blocks: int) -> bool:
 def plausible_entries(
     rows: Bytes2D, start: Int64s, last_inode: int
 ) -> Iterator[tuple[int, tuple[bytes, int]]]:
-    """Entries that The Sleuth Kit finds when it tries every fourth byte.
+    """Entries that The Sleuth Kit finds when it looks for one at every fourth byte.
 
     Args:
-        rows: (n, block size).
-        start: byte offset in each block at which it starts; a multiple of 4.
+        rows: the blocks, (n, block size).
+        start: byte offset in each block at which it starts to look; a multiple of 4.
         last_inode: the largest inode number that it accepts.
 
     Yields:
-        The row, and (name up to a zero byte, inode number).
+        The row of the block, and (name up to a zero byte, inode number) of the entry.
     """
     words, seems = _plausible(rows)
     seems &= words[:, :-1] <= last_inode
@@ -255,7 +255,7 @@ def plausible_entries(
 
 
 def _plausible(rows: Bytes2D) -> tuple[UInt32s, Bools]:
-    """(the words of each block; per word but the last, True where an entry could begin)."""
+    """(32-bit words of each block; for all but the last, True where an entry could begin)."""
     size = rows.shape[1]
     words = np.ascontiguousarray(rows).view("<u4")
     length, name_length = words[:, 1:] & 0xFFFF, words[:, 1:] >> 16 & 0xFF
@@ -266,6 +266,6 @@ def _plausible(rows: Bytes2D) -> tuple[UInt32s, Bools]:
 
 
 def _name_bounds(block: UInt8s, first: int) -> tuple[int, int]:
-    """(first byte, end) of the name of an entry at a byte of its block."""
+    """(first byte, end) of the name of the entry that starts at byte `first` of a block."""
     start = first + DIRENT.size
     return start, start + int(block[first + 6])

@@ -1,4 +1,4 @@
-"""Result of a comparison of two readers, kept in columns until it is shown."""
+"""Result of a comparison of two readers, stored as columns until it is shown."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Difference:
     """One difference between the two readers for one path.
 
     Attributes:
-        field: "name" (only one has the path), "inode", "type", "mode", "size", "atime" ...,
-            "content", or "deleted name" (only one has it for a deleted file).
-        inode: inode number in ext4kit; in The Sleuth Kit where only it has the path.
-        ext4kit: its value; None where it does not have the path.
+        field: "name" (only one reader has the path), "inode", "type", "mode", "size", "atime" ...,
+            "content", or "deleted name" (only one reader has this name of a deleted file).
+        inode: inode number in ext4kit; if only The Sleuth Kit has the path, its inode number.
+        ext4kit: ext4kit's value; None where it does not have the path.
         tsk: The Sleuth Kit's value; None where it does not have the path.
         detail: error message of The Sleuth Kit, if any.
     """
@@ -50,7 +50,7 @@ class DifferenceGroup:
 
     Attributes:
         cause: indices into `CAUSES`.
-        one: returns the difference with an index.
+        one: function that returns the difference with an index.
     """
 
     field: Field
@@ -70,13 +70,16 @@ class CrossCheck:
     """Result of the comparison.
 
     Attributes:
-        hello: version of The Sleuth Kit and its view of the file system; None when it refused it.
+        hello: version of The Sleuth Kit and its view of the file system; None if it refused the
+            file system.
         refusal: reason of the refusal, or "".
         replayed: whether ext4kit's reading has the changes of the journal.
         directories: number of directories read by both.
         entries: number of compared names; fields: number of compared values of their inodes.
-        deleted_names: number of names of deleted files that one reader has; None: not compared.
-        contents: number of compared files and links; content_bytes: their bytes.
+        deleted_names: number of names of deleted files that at least one reader has; None if these
+            names were not compared.
+        contents: number of files and links whose content was compared; content_bytes: total size of
+            these contents.
         left_out: reason -> number of names or contents that were not compared.
         groups: the differences.
     """
@@ -94,7 +97,7 @@ class CrossCheck:
     groups: list[DifferenceGroup] = field(default_factory=list)
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """(field, code of the cause) -> number of differences."""
+        """Number of differences by (field, code of the cause)."""
         found: Counter[tuple[str, str]] = Counter()
         for group in self.groups:
             numbers = np.bincount(group.cause, minlength=len(CAUSES)).tolist()
@@ -109,7 +112,7 @@ class CrossCheck:
 
     @property
     def open(self) -> int:
-        """Number of differences without a reader that is probably right."""
+        """Number of differences for which neither reader is known to be probably right."""
         undecided = {cause.code for cause in CAUSES if cause.right is LikelyRight.OPEN}
         return sum(number for (_, code), number in self.counts().items() if code in undecided)
 
@@ -119,7 +122,7 @@ class CrossCheck:
         return self.hello is not None and not self.total and not self.left_out
 
     def differences(self, most: int | None = None) -> Iterator[Difference]:
-        """All differences; with `most` at most that number of one field and cause."""
+        """All differences; with `most`, at most that number for each field and cause."""
         for group in self.groups:
             for number in np.unique(group.cause).tolist():
                 places = np.flatnonzero(group.cause == number)[:most]

@@ -3,8 +3,8 @@
 TSK is C code that reads possibly hostile evidence, and a caller cannot limit all of its work. For
 example, it reads every block of a sparse file that is mapped by indirect blocks, and compares each
 entry of a directory with all previous ones. Each question therefore has a time limit. After a
-timeout or a crash a new process answers the next question. All questions together have a limit
-too, after which no question is sent.
+timeout or a crash, a new process answers the next question. All questions together have a time
+limit as well, after which no more are sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NO_TIME = "The Sleuth Kit reached its time limit"
 
 
 class NoAnswerError(Ext4kitError):
-    """TSK could not answer; the text is its message, or that it was too slow or crashed."""
+    """TSK could not answer; the text is its message, or reports a timeout or a crash."""
 
 
 class TooSlowError(NoAnswerError):
@@ -54,7 +54,7 @@ class TskClient:
         source: the bytes of the volume.
         patience: maximum seconds for one answer.
         limit: maximum seconds for all questions and answers together.
-        folders: what TSK's process may open files of, to read the evidence.
+        folders: directories in which TSK's process may open files, to read the evidence.
 
     Raises:
         NoAnswerError: TSK does not open the volume; the text is its reason.
@@ -77,10 +77,11 @@ class TskClient:
             raise
 
     def listing(self, number: int) -> Listing:
-        """The entries of a directory, including those that TSK calls deleted.
+        """The entries of a directory, including those that TSK marks as deleted.
 
         Raises:
-            NoAnswerError: it is unreadable; TooSlowError: not in time; NoTimeError: no time left.
+            NoAnswerError: TSK cannot read the directory; TooSlowError: it did not answer in time;
+                NoTimeError: no time is left.
         """
         self._send("listing", number)
         return self._unpacked(unpack_listing)
@@ -89,7 +90,7 @@ class TskClient:
         """Let TSK hash contents (inode number, ranges); `digests` returns the results.
 
         Raises:
-            TooSlowError: its process crashed; NoTimeError: no time left.
+            TooSlowError: TSK's process crashed; NoTimeError: no time is left.
         """
         self._send("digests", wanted)
 
@@ -97,7 +98,7 @@ class TskClient:
         """TSK's digests of the requested contents, in their order.
 
         Raises:
-            TooSlowError: not in time; NoTimeError: no time left.
+            TooSlowError: TSK did not answer in time; NoTimeError: no time is left.
         """
         return self._unpacked(unpack_digests)
 
@@ -118,7 +119,7 @@ class TskClient:
             raise self._crashed() from error
 
     def _unpacked(self, unpack: Callable[[bytes], Answer]) -> Answer:
-        """The answer; one that makes no sense is that of a process that crashed."""
+        """Unpack an answer; if it makes no sense, the process counts as crashed."""
         data = self._answer()
         try:
             return unpack(data)
@@ -153,4 +154,4 @@ class TskClient:
         if not can_fork():
             raise RequestError("The Sleuth Kit runs in a forked process, which Windows does not "
                                "support; run crosscheck on Linux or macOS")  # fmt: skip
-        return Forked(work, self._source, self._folders)  # which has the evidence open
+        return Forked(work, self._source, self._folders)  # inherits the open evidence

@@ -30,7 +30,7 @@ class TreeView:
 
     def __init__(self, fs: FileSystem) -> None:
         self.fs = fs
-        self.tree = read_tree(fs, ROOT)  # The Sleuth Kit lists what has no parent elsewhere
+        self.tree = read_tree(fs, ROOT)  # without unattached files, as in The Sleuth Kit
         self.number = np.append(self.tree.inode, ROOT)
         self._order = np.argsort(self.tree.folder, kind="stable")
         self._edges = row_bounds(self.tree.folder[self._order], len(self.tree.folders))
@@ -40,9 +40,9 @@ class TreeView:
         return {path: place for place, path in enumerate(self.tree.folders)}
 
     def within(self, folder: bytes) -> dict[bytes, list[int]]:
-        """Name to rows of the entries of a directory, given by its path.
+        """The rows of the entries of a directory (given by its path), by name.
 
-        An undamaged directory has each name once.
+        In an undamaged directory, each name has one row.
         """
         place = self._folders.get(folder)
         if place is None:
@@ -61,7 +61,7 @@ class TreeView:
 
     @cached_property
     def row_of_folder(self) -> dict[bytes, int]:
-        """Path to row of all possible directories.
+        """The row of each possible directory, by path.
 
         A path alone cannot be split, because encrypted names may contain a slash.
         """

@@ -45,7 +45,7 @@ _NAME_TYPES = {
     for number, kind in enumerate(_TYPES, 1)
 }
 _LINK = int(pytsk3.TSK_FS_META_TYPE_LNK)
-_OTHERS = ("number", "name_type", "allocated", "kind")  # columns that take more than a look
+_OTHERS = ("number", "name_type", "allocated", "kind")  # columns that are not copied from a field
 _META_FIELDS = {  # column -> field of TSK's metadata
     name: {"links_count": "nlink"}.get(name, name.replace("_ns", "_nano"))
     for name in COLUMNS
@@ -65,7 +65,7 @@ class _Volume(pytsk3.Img_Info):  # type: ignore[misc]
         """Does nothing: the owner of the evidence closes it."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """The bytes at `offset`, fewer where they end."""
+        """Up to `size` bytes at `offset`, fewer at the end or where they are unreadable."""
         return peek(self._source, offset, size)
 
     def get_size(self) -> int:
@@ -125,7 +125,7 @@ def _row(name: Any, meta: Any) -> list[int]:
 
 
 def _content(file: Any, ranges: Ranges) -> Iterator[bytes]:
-    """The ranges; for a link target in the inode, the target that TSK gives apart from content."""
+    """The bytes of the ranges; for a link target in the inode, TSK's separate target field."""
     target = file.info.meta.link if int(file.info.meta.type) == _LINK else None
     if target is not None:
         yield bytes(target)
@@ -143,7 +143,7 @@ def _said(error: Exception) -> str:
 
 
 def work(pipe: Pipe, source: Source, folders: Sequence[Path]) -> None:
-    """Answer questions until the pipe closes, with what `answers` packs."""
+    """Answer questions until the pipe closes, in the form that `answers` packs."""
     confine([*folders, *python_folders()])
     reader: _Reader | None = None
     while True:

@@ -1,4 +1,4 @@
-"""Read-only byte sources, partition tables and signatures: from a path to its volumes."""
+"""Read-only byte sources, partition tables and signatures, to get the volumes of a path."""
 
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.source import Source

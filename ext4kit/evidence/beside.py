@@ -1,7 +1,8 @@
-"""Files that are parts of an image: regular files in the directory of its first one.
+"""Files that are parts of an image: regular files in the directory of its first file.
 
-Names come from the evidence, and so do the files beside it. A name or a link that leads to another
-directory could make the analyst's own files part of the image, and a pipe would wait forever.
+Names of parts come from the evidence, which may be hostile, and so may the files beside it. A name
+or a link that leads to another directory could make the analyst's own files part of the image, and
+opening a pipe could wait forever.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def require_part(path: Path, first: Path) -> None:
         first: the file that was opened.
 
     Raises:
-        AccessError: it is not a regular file in or below the directory of `first`.
+        AccessError: `path` is not a regular file in or below the directory of `first`.
     """
     if is_within(path, first.parent):
         return
@@ -56,10 +57,10 @@ def require_part(path: Path, first: Path) -> None:
         what = _kind(place.stat().st_mode) if is_inside else "a link out of this folder"
     except (OSError, RuntimeError):
         what = "a link that leads nowhere"
-    advice = "put the piece itself there, or take this one away"
+    advice = "put the part itself there, or remove this one"
     if first.is_symlink():
-        advice = f"open the image where it lies, {first.resolve()}"
-    raise AccessError(f"{path}: by its name a piece of {first.name}, but it is {what}; {advice}")
+        advice = f"open the image at its own path, {first.resolve()}"
+    raise AccessError(f"{path}: by its name a part of {first.name}, but it is {what}; {advice}")
 
 
 def _kind(mode: int) -> str:
@@ -68,7 +69,7 @@ def _kind(mode: int) -> str:
 
 
 def is_within(place: Path, folder: Path) -> bool:
-    """Whether a path is a regular file in or below a directory, with links followed."""
+    """Whether a path, after following links, is a regular file in or below a directory."""
     try:
         within = place.resolve().is_relative_to(folder.resolve())
         return within and stat.S_ISREG(place.stat().st_mode)

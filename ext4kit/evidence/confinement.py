@@ -1,8 +1,9 @@
-"""Takes rights from a process that is about to read hostile bytes with a library in C.
+"""Drops the rights of a process that is about to read hostile bytes with a library in C.
 
-Nothing can be written, run or sent any more, and only the files below named folders can be opened.
-Linux has this for every user: Landlock and seccomp. Their calls have no function in the C library,
-and the packages for them are no longer kept, so they are called here by number.
+Afterwards, the process cannot write, run or send anything, and can open only files in given
+folders. Linux offers this to every user, with Landlock and seccomp. The C library has no functions
+for their system calls, and the packages for them are unmaintained. Therefore they are called by
+number here.
 
 Sources: Linux `Documentation/userspace-api/landlock.rst` and `seccomp_filter.rst`,
 `include/uapi/linux/{landlock,seccomp,filter,audit,prctl}.h`.
@@ -26,20 +27,20 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on every architect
 _ASK_VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION
 _BENEATH = 1  # LANDLOCK_RULE_PATH_BENEATH
 _READ = 1 << 2 | 1 << 3  # LANDLOCK_ACCESS_FS_READ_FILE, READ_DIR
-_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights that each version knows; then 16
-_TCP = 0b11  # to bind and to connect; from version 4 on
-_SCOPES = 0b11  # abstract sockets and signals to others
-_SCOPED = 6  # first version that has them
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights by version; 16 in later ones
+_TCP = 0b11  # rights to bind and to connect; from version 4 on
+_SCOPES = 0b11  # abstract sockets, and signals to other processes
+_SCOPED = 6  # first version with scopes
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2  # PR_SET_NO_NEW_PRIVS ...
 _MOST_FILE = 0  # bytes that may be written to a file
-_MOST_MORE_MEMORY = 4 << 30  # bytes beside what the process has
+_MOST_MORE_MEMORY = 4 << 30  # bytes in addition to what the process uses
 _LOAD, _JUMP_EQUAL, _JUMP_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF_LD|W|ABS ...
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000  # SECCOMP_RET_*
 _EPERM = 1
 _X32 = 0x40000000  # __X32_SYSCALL_BIT: the same calls under other numbers
-# kill, which Landlock's scope of signals makes harmless; socket, socketpair, execve, execveat,
-# ptrace, process_vm_writev, rt_sigqueueinfo, mount, bpf, io_uring_setup, pidfd_open, keyctl,
-# unshare, setns: of asm/unistd_64.h, asm-generic/unistd.h
+# Numbers from asm/unistd_64.h and asm-generic/unistd.h: kill (harmless where Landlock limits
+# signals), socket, socketpair, execve, execveat, ptrace, process_vm_writev, rt_sigqueueinfo, mount,
+# bpf, io_uring_setup, pidfd_open, keyctl, unshare, setns
 _REFUSED = {
     "x86_64": (0xC000003E, (62, 41, 53, 59, 322, 101, 311, 129, 165, 321, 425, 434, 250, 272, 308)),
     "aarch64": (0xC00000B7, (129, 198, 199, 221, 281, 117, 271, 138, 40, 280, 425, 434, 219, 97,
@@ -48,12 +49,12 @@ _REFUSED = {
 
 
 def confine(folders: Sequence[Path]) -> None:
-    """Take from this process, for good, all that reading does not need.
+    """Drop, permanently, all rights of this process that reading does not need.
 
-    What the system does not have is left out; `confinement_text` tells it.
+    Protections that this system lacks are skipped; `confinement_text` says which are in force.
 
     Args:
-        folders: what may be opened for reading lies below them.
+        folders: only files in or below these may be opened, for reading.
     """
     with suppress(ImportError, ValueError, OSError):
         _limit()
@@ -67,13 +68,13 @@ def confine(folders: Sequence[Path]) -> None:
 
 
 def python_folders() -> list[Path]:
-    """Where Python and its libraries are, of which some modules are imported late."""
+    """Folders of Python and its libraries, from which some modules are imported late."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     return [path for path in {Path(sysconfig.get_path(name)) for name in names} if path.is_dir()]
 
 
 def confinement_text() -> str:
-    """What confines libraries in C here, for people."""
+    """The protections that confine libraries in C on this system, as text for people."""
     if not can_fork():
         return "none: this system has no forked processes"
     if sys.platform != "linux":
@@ -103,11 +104,11 @@ def _landlock_version(system: ctypes.CDLL) -> int:
 
 def _restrict_files(system: ctypes.CDLL, version: int, folders: Sequence[Path]) -> None:
     rights = (1 << _FILE_RIGHTS.get(version, 16)) - 1
-    asked = struct.pack(
+    attributes = struct.pack(
         "=QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= _SCOPED else 0
     )  # fmt: skip
     size = 24 if version >= _SCOPED else 16 if version >= 4 else 8
-    ruleset = int(system.syscall(_CREATE_RULESET, asked, size, 0))
+    ruleset = int(system.syscall(_CREATE_RULESET, attributes, size, 0))
     if ruleset < 0:
         return
     for folder in folders:
@@ -129,7 +130,7 @@ class _Program(ctypes.Structure):
 
 
 def _filter_calls(system: ctypes.CDLL, may_signal: bool) -> None:
-    """Refuse system calls that send, run programs, or reach into other processes."""
+    """Refuse system calls that send data, run programs or access other processes."""
     found = _REFUSED.get(platform.machine())
     if found is None or sys.maxsize < 1 << 32:
         return
@@ -139,7 +140,7 @@ def _filter_calls(system: ctypes.CDLL, may_signal: bool) -> None:
 
 
 def _program(architecture: int, refused: Sequence[int]) -> bytes:
-    """The filter: of another architecture nothing is allowed, of this one all but `refused`."""
+    """The filter: it refuses the calls in `refused`, and all calls of other architectures."""
     count = len(refused)
     steps = [
         (_LOAD, 0, 0, 4),  # seccomp_data.arch

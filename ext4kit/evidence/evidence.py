@@ -14,19 +14,18 @@ from ext4kit.problems import Problems
 
 @dataclass(slots=True)
 class Evidence:
-    """Opened evidence; a context manager that closes it.
+    """Opened evidence, which is a context manager that closes the evidence at the end.
 
     Attributes:
         source: all bytes of the disk, with split images joined and containers opened.
-        files: all files of the image: segments, extents, backing files; first the one opened.
+        files: all files of the image (segments, extents, backing files), the opened file first.
         format: "raw", "split raw", "device", "ewf", "qcow2", "vmdk" ...
         facts: case data in the container, by name.
         hashes: hashes of the disk that the container stores, "md5" and "sha1".
         problems: defects of the image or its partition tables; grows while it is read.
         volumes: the volumes by offset, each followed by the volumes in it.
-        disguise: what shows that the file begins like a container and is also a disk; "" if
-            nothing does.
-        other: the other reading of such a file, if it can be read in both ways.
+        disguise: evidence that the file begins like a container but is also a disk; "" for none.
+        other: the other reading of such a file, if both are possible.
     """
 
     source: Source
@@ -46,7 +45,7 @@ class Evidence:
 
     @property
     def disguises(self) -> tuple[str, ...]:
-        """What can be read in two ways, because its first bytes say so; hardly without intent."""
+        """Texts that name the image or volumes that can be read in two ways, a sign of intent."""
         volumes = (
             f"volume {volume.index} begins like {volume.format} and holds {volume.hides}"
             for volume in self.volumes
@@ -56,7 +55,7 @@ class Evidence:
         return tuple(filter(None, (image, *volumes)))
 
     def place(self, volume: Volume) -> str:
-        """Where a volume is, from the disk inwards; the same whether others are unlocked or not."""
+        """The place of a volume, from the disk inwards; it does not depend on unlocked volumes."""
         above = "" if not volume.parent else self.place(self.volumes[volume.parent - 1]) + "/"
         return above + volume.place
 

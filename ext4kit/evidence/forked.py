@@ -1,7 +1,7 @@
-"""A forked process in which C code works, and which can be ended at any moment.
+"""A forked process in which C code runs, and which can be killed at any moment.
 
-Messages are bytes: what comes from a process that may have been taken over is not unpickled. The
-module `multiprocessing` would take longer to import than such a process to start.
+Messages are bytes and are never unpickled, because the process may be compromised. The module
+`multiprocessing` is not used: importing it would take longer than starting such a process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ext4kit.signals import INTERRUPTING
 
 
 def can_fork() -> bool:
-    """Whether this system has forked processes, which Windows has not."""
+    """Whether this system can fork a process, which Windows cannot."""
     return hasattr(os, "fork")
 
 
@@ -27,7 +27,7 @@ _LENGTH = struct.Struct("=Q")
 
 
 class Pipe:
-    """One side of a pipe in both directions."""
+    """One end of a bidirectional pipe."""
 
     def __init__(self, reader: int, writer: int) -> None:
         self._reader, self._writer = reader, writer
@@ -39,7 +39,7 @@ class Pipe:
             OSError: the other side is closed.
         """
         rest = memoryview(_LENGTH.pack(len(data)) + data)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _BROKEN)  # which ends the program
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _BROKEN)  # SIGPIPE would end the program
         try:
             while rest:
                 rest = rest[os.write(self._writer, rest) :]
@@ -51,11 +51,11 @@ class Pipe:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def receive(self, most: int) -> bytes:
-        """The next message, waited for.
+        """Wait for the next message and return it.
 
         Raises:
             EOFError: the other side is closed.
-            OSError: it is longer than `most` bytes.
+            OSError: the message is longer than `most` bytes.
         """
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         if length > most:
@@ -63,13 +63,13 @@ class Pipe:
         return self._exactly(length)
 
     def waits(self, seconds: float) -> bool:
-        """Whether a message begins, or the end is reached, within some time."""
+        """Whether a message begins, or the pipe is closed, within `seconds`."""
         poll = select.poll()
         poll.register(self._reader, select.POLLIN)
         return bool(poll.poll(max(seconds, 0.0) * 1000))
 
     def close(self) -> None:
-        """Close this side."""
+        """Close this end."""
         os.close(self._reader)
         os.close(self._writer)
 
@@ -90,12 +90,12 @@ def _pipes() -> tuple[Pipe, Pipe]:
 
 
 class Forked:
-    """A process that runs `work(pipe, *arguments)`, with all that is open here.
+    """A forked process that runs `work(pipe, *arguments)`; it inherits everything open here.
 
-    It hears no interrupts: who started it ends it. It ends by itself when its pipe is closed.
+    It ignores interrupts, because its parent ends it. It ends itself when its pipe is closed.
 
     Attributes:
-        pipe: this side of it.
+        pipe: the parent's end of the pipe.
     """
 
     def __init__(self, work: Callable[..., None], *arguments: object) -> None:
@@ -112,10 +112,10 @@ class Forked:
         theirs.close()
 
     def end(self) -> None:
-        """Kill it."""
+        """Kill the process."""
         if self._pid:
             self.pipe.close()
-            with suppress(PermissionError):  # in a confined process: it ends when it reads
+            with suppress(PermissionError):  # in a confined process; the child ends when it reads
                 os.kill(self._pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
         self._pid = 0
@@ -124,13 +124,13 @@ class Forked:
 def _run(
     work: Callable[..., None], ours: Pipe, theirs: Pipe, arguments: tuple[object, ...]
 ) -> None:
-    """The child: work, and leave without a trace of what the parent had in hand."""
+    """Main function of the child: work, then exit without running the parent's cleanup code."""
     code = 1
     try:
         ours.close()
         work(theirs, *arguments)
         code = 0
     except (EOFError, OSError, MemoryError):
-        pass  # the parent is gone, or sees that this process is
+        pass  # the parent has ended, or will notice that this process has
     finally:
         os._exit(code)

@@ -62,14 +62,14 @@ def hash_evidence(
 
     Args:
         evidence: the opened evidence.
-        volumes: hash the volumes too.
+        volumes: whether to hash the volumes too.
         progress: called with (bytes read, bytes in total).
     """
     disk = evidence.source
     sources: dict[int, Source] = {id(disk): disk}
     groups: dict[int, list[Volume]] = {id(disk): []}
     for volume in evidence.volumes if volumes else ():
-        if volume.source.size:  # else the evidence has no byte of it
+        if volume.source.size:  # else no byte of it is in the evidence
             sources[id(volume.source.source)] = volume.source.source
             groups.setdefault(id(volume.source.source), []).append(volume)
     wanted = {
@@ -158,11 +158,11 @@ class _RangeHash:
     def __init__(self, wanted: range) -> None:
         self.range = wanted
         self._states = [hashlib.new(name, usedforsecurity=False) for name in ALGORITHMS]
-        self._pools = [ThreadPoolExecutor(1) for _ in ALGORITHMS]  # a thread each, once used
+        self._pools = [ThreadPoolExecutor(1) for _ in ALGORITHMS]  # a thread each, at first use
         self._unreadable: list[Unreadable] = []
 
     def put(self, offset: int, data: memoryview, lost: str) -> list[Future[None]]:
-        """Add bytes of the range to its hashes, which a thread of each takes in order."""
+        """Add bytes of the range to its hashes; the thread of each hash processes them in order."""
         if lost:
             _add(self._unreadable, Unreadable(offset - self.range.start, len(data), lost))
         pairs = zip(self._pools, self._states, strict=True)
@@ -192,7 +192,7 @@ def _add(found: list[Unreadable], more: Unreadable) -> None:
 
 
 def _pieces(source: Source, ranges: Sequence[range]) -> Iterator[tuple[int, memoryview, str]]:
-    """(offset, bytes, why they were lost) of chunks from the first range's start to the last end.
+    """(offset, bytes, why they were lost) of each chunk of the area that the ranges cover.
 
     No chunk crosses the start or the end of a range.
     """
@@ -212,7 +212,7 @@ def _pieces(source: Source, ranges: Sequence[range]) -> Iterator[tuple[int, memo
 
 
 def _nearby_ranges(source: Source, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, whether there is data) in order; holes of sparse files are no data."""
+    """(start, end, whether it holds data) of parts in order; holes of sparse files hold none."""
     for data in data_ranges(source, at, end - at):
         if data.start > at:
             yield at, data.start, False
@@ -240,9 +240,9 @@ def _read(source: Source, offset: int, length: int) -> Iterator[tuple[int, memor
 
 
 def _apart(source: Source, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, whether it is lost) of the parts of a chunk that cannot be read at once.
+    """(start, end, whether it is lost) of the parts of a chunk that could not be read as a whole.
 
-    If the source does not record its unreadable ranges, two halves are tried.
+    If the source does not record its unreadable ranges, the chunk is halved repeatedly.
     """
     table = unreadable_ranges(source)
     near = table[(table[:, 1] > start) & (table[:, 0] < end)].clip(start, end).tolist()

@@ -27,7 +27,7 @@ class Identity(TypedDict):
     size: Annotated[fields.Size, "Bytes of the disk."]
     files: list[EvidenceFile]
     case_data: Annotated[dict[str, str], "What the examiner entered."]
-    stored_hashes: Annotated[dict[str, str], "Of the disk, by algorithm."]
+    stored_hashes: Annotated[dict[str, str], "Stored hashes of the disk, by algorithm."]
 
 
 def identity(evidence: Evidence, files: Sequence[Path] = ()) -> Identity:
@@ -35,11 +35,12 @@ def identity(evidence: Evidence, files: Sequence[Path] = ()) -> Identity:
 
     Args:
         evidence: the opened evidence.
-        files: its files, if they are more than the evidence itself records.
+        files: files of the evidence, if it has more than `evidence.files`.
 
     Returns:
-        path, format, size (of the disk, bytes), files (path, and size in bytes; None for a device),
-        case_data (entered by the examiner), stored_hashes (of the disk, by algorithm).
+        A dictionary with `path`, `format`, `size` (bytes of the disk), `files` (path and size in
+        bytes, None for a device), `case_data` (entered by the examiner) and `stored_hashes` (of the
+        disk, by algorithm).
     """
     return {
         "path": str(evidence.path),
@@ -58,7 +59,7 @@ def _size(path: Path) -> int | None:
 
 
 def mismatches(stored: dict[str, str], computed: Record) -> list[str]:
-    """The algorithms whose stored hash differs from the computed one."""
+    """The algorithms for which the stored and the computed hash differ."""
     return [
         name for name, value in stored.items()
         if name in computed and value.lower() != computed[name]

@@ -3,8 +3,8 @@
 This takes about half the time of reading and writing. On a file system that can share blocks
 between files, `copy_file_range` takes almost no time.
 
-The copy stops early both if the kernel cannot copy between two descriptors and if a read or
-write fails. The caller reads and writes the rest, which shows the cause.
+The copy stops early if the kernel cannot copy between the two descriptors, or if a read or write
+fails. The caller then reads and writes the rest, which raises the actual error if there is one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _AT_ONCE = 64 << 20  # bytes between checks for signals
 
 
 def copy_in_kernel(source: int, offset: int, length: int, target: int) -> int:
-    """Copy a range of an open file to the target's position, and advance that.
+    """Copy a range of an open file to the target's position, and advance this position.
 
     Args:
         source: descriptor of a regular file; its position does not matter.
@@ -32,14 +32,14 @@ def copy_in_kernel(source: int, offset: int, length: int, target: int) -> int:
 
 
 def copy_range(source: int, offset: int, length: int, target: int) -> int:
-    """As `copy_in_kernel`, between two regular files of one file system or two that allow it."""
+    """As `copy_in_kernel`, between two regular files if their file systems allow it."""
     return _repeated(_copy_range, source, offset, length, target)
 
 
 def _repeated(
     copy: Callable[[int, int, int, int], int], source: int, offset: int, length: int, target: int
 ) -> int:
-    """Repeat one way of copying until all is copied or it makes no progress."""
+    """Repeat a copy function until the range is copied or there is no progress."""
     done = 0
     while done < length:
         try:

@@ -1,4 +1,4 @@
-"""What opening evidence may cost: whoever made it may have asked for more than there is."""
+"""Limits of opening evidence, because hostile evidence can require unlimited time or memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OpenLimits:
-    """Limits of opening; the error of evidence that needs more names the option that allows it.
+    """Limits of opening; an error about a limit names the option that raises it.
 
     Attributes:
-        key_seconds: for deriving keys, all passphrases and key slots of the evidence together.
+        key_seconds: seconds for deriving keys, for all passphrases and key slots together.
         key_memory: bytes for the derivation of one key.
-        unpacked: bytes of a decompressed image in the folder of temporary files, where zeros take
-            none; None for half of what is free there.
-        ask: whether to go on, asked with the facts when `unpacked` is None and reached; the answer
-            is no without it.
+        unpacked: bytes that a decompressed image may take in the folder of temporary files, not
+            counting zeros; None for half of the free space.
+        ask: called with the facts when the default limit of `unpacked` is reached; returns whether
+            to continue. Without it, opening stops.
     """
 
     key_seconds: float = 300
-    key_memory: int = 4 << 30  # as much as cryptsetup ever asks for
+    key_memory: int = 4 << 30  # the most that cryptsetup ever uses
     unpacked: int | None = None
     ask: Callable[[str], bool] | None = None

@@ -11,7 +11,7 @@ from ext4kit.units import Moment
 
 NOW, RAW = "now", "raw"
 _TRANSACTION, _TIME, _LOST = "transaction:", "time:", "lost:"
-_PLAIN = "/:\\@, +"  # characters of a path that stay as they are
+_PLAIN = "/:\\@, +"  # characters of a path that are not percent-encoded
 
 
 class LocatorFacts(TypedDict):
@@ -28,19 +28,19 @@ class LocatorFacts(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Locator:
-    """Where a file system is, and which of its states; it has no passphrases and no keys.
+    """The place and the state of a file system; a locator contains no passphrases or keys.
 
     Attributes:
-        path: the image, its first file.
-        form: name of its format, to read it as nothing else; "" for the one it is found to be.
-        offset: byte at which its only volume starts, if no partition table is to be read.
-        volume: the volume: its number in `volumes`, or its place, which does not depend on the
-            volumes that could be unlocked (`Volume.place`); "" for the only ext volume.
+        path: first file of the image.
+        form: name of the format to read the image in; "" to detect the format.
+        offset: byte at which the only volume starts, if no partition table is to be read.
+        volume: number of the volume in `volumes`, or its place (`Volume.place`), which does not
+            depend on the volumes that could be unlocked; "" for the only ext volume.
         superblock: block number of the superblock copy to read.
         journal: image of the external journal device; "" for none.
-        state: "now", the journal replayed; "raw", as the blocks are; "transaction:N" or
-            "time:NANOSECONDS", as recorded in the journal; "lost:N", the Nth file system that
-            the present one overwrote.
+        state: "now" (with the journal replayed); "raw" (without a replay); "transaction:N" or
+            "time:NANOSECONDS" (as recorded in the journal); "lost:N" (the Nth file system that the
+            present one overwrote).
     """
 
     path: str
@@ -70,13 +70,13 @@ class Locator:
 
     @property
     def lost(self) -> int:
-        """Number of the file system that was overwritten; 0 for the present one."""
+        """Number of the overwritten file system; 0 for the present one."""
         is_lost = self.state.startswith(_LOST)
         return int(self.state.removeprefix(_LOST)) if is_lost else 0
 
     def __str__(self) -> str:
-        """One line: the path, then what is not as usual, `disk.img?volume=gpt@1048576`."""
-        from urllib.parse import quote  # late: nothing else needs it at each start
+        """One line: the path, then values other than the default: `disk.img?volume=gpt@1048576`."""
+        from urllib.parse import quote  # imported late, as few commands need it
 
         named = {
             name: str(value)
@@ -89,10 +89,10 @@ class Locator:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The locator of a line.
+        """The locator that a line of text describes.
 
         Raises:
-            RequestError: it is none.
+            RequestError: the text is not a locator.
         """
         from urllib.parse import parse_qsl, unquote
 
@@ -126,7 +126,7 @@ class Locator:
 
 
 def state_of(as_of: int | Moment | None, lost: int = 0, replay: bool = True) -> str:
-    """The text of a state: of a transaction or a time, of a lost file system, or of now."""
+    """The text of a state: a transaction or a time, a lost file system, or the present state."""
     if lost:
         return f"{_LOST}{lost}"
     if isinstance(as_of, Moment):

@@ -12,12 +12,12 @@ from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Int64s
 
 _FAR = (1 << 63) - 1
-_MOST = 1 << 18  # ranges that are kept of one source
+_MOST = 1 << 18  # ranges kept per source
 
 
 @runtime_checkable
 class HasUnreadable(Protocol):
-    """A source that may record unreadable ranges of its own."""
+    """A source that may record its unreadable ranges."""
 
     def unreadable(self) -> Int64s:
         """First byte and end of each range, int64 (n, 2), ascending and disjoint."""
@@ -27,7 +27,7 @@ class HasUnreadable(Protocol):
 def unreadable_ranges(source: object) -> Int64s:
     """The ranges of a source that are known to be lost: missing, damaged, or never acquired.
 
-    Damage inside a container is known after the first attempt to read it.
+    Damage inside a container is known only after an attempt to read the damaged part.
 
     Returns:
         First byte and end of each range, int64 (n, 2), ascending and disjoint.

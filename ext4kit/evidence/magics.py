@@ -1,8 +1,9 @@
-"""The magic numbers of volume formats, and where the label, UUID and version of each are.
+"""The magic numbers of volume formats, and the locations of their labels, UUIDs and versions.
 
-One declaration for each magic. Kinds have the names of `blkid` (util-linux) where it has one. The
-comment above a declaration names the format's own header: of the Linux kernel unless it says
-otherwise. Offsets are in bytes from the start of the volume. Short magics have a check.
+Each magic has one declaration. Kinds have the names of `blkid` (util-linux) if it knows the format.
+The comment above a declaration names the header file that defines the format, in the Linux kernel
+unless it says otherwise. Offsets are in bytes from the start of the volume. Short magics are
+verified by a further check.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ class VolumeSignature:
     """The format of a volume.
 
     Attributes:
-        kind: the name that blkid has for it: "ext4", "jbd" (external journal), "xfs", "swap" ...;
-            the name of a container format; or "unknown".
+        kind: name of the format in blkid ("ext4", "jbd" (external journal), "xfs", "swap" ...), the
+            name of a container format, or "unknown".
         label: the volume's name, "" if it has none or it is not in the header.
-        uuid: in the notation of the format's own tools, "" if there is none.
+        uuid: the UUID in the notation of the format's own tools, "" if there is none.
         backup: the first superblock of this ext file system is destroyed; a backup was found.
         offset: byte offset of the superblock or magic that shows the kind; -1 when unknown.
-        version: of the format, as blkid names it: "FAT32", "2" of LUKS; "" if there is none.
+        version: version of the format as blkid names it ("FAT32", "2" for LUKS); "" if there is
+            none.
     """
 
     kind: str
@@ -43,12 +45,12 @@ class VolumeSignature:
 
 
 def little(raw: bytes, offset: int, length: int) -> int:
-    """An unsigned little-endian number; bytes that are missing count as 0."""
+    """An unsigned little-endian number; missing bytes count as 0."""
     return int.from_bytes(raw[offset : offset + length], "little")
 
 
 def big(raw: bytes, offset: int, length: int) -> int:
-    """An unsigned big-endian number of bytes that are there."""
+    """An unsigned big-endian number; missing bytes are left out."""
     return int.from_bytes(raw[offset : offset + length], "big")
 
 
@@ -63,7 +65,7 @@ def utf16(raw: bytes) -> str:
 
 
 def dce(raw: bytes) -> str:
-    """A UUID of 16 bytes; "" if all are zero."""
+    """A UUID of 16 bytes as text; "" if all bytes are zero."""
     return str(_uuid.UUID(bytes=raw)) if any(raw) else ""
 
 
@@ -86,7 +88,7 @@ def _lvm(raw: bytes) -> str:
 
 
 def _plain_uuid(raw: bytes) -> str:
-    """A UUID as 32 hexadecimal digits of text."""
+    """A UUID that is stored as 32 hexadecimal digits."""
     digits = text(raw)
     try:
         return str(_uuid.UUID(hex=digits)) if digits else ""
@@ -109,7 +111,7 @@ def _dotted_big(raw: bytes) -> str:
 
 
 def _ubifs_version(raw: bytes) -> str:
-    """UBIFS's versions for writing and for reading."""
+    """UBIFS's version for writing and its version for reading."""
     return f"w{little(raw, 0, 4)}r{little(raw, 44, 4)}"
 
 
@@ -128,12 +130,12 @@ Check = Callable[[Source], bool]
 
 
 def _holds(offset: int, *expected: bytes) -> Check:
-    """A check that one of some byte strings is at an offset too."""
+    """A check that one of some byte strings is also at `offset`."""
     return lambda source: any(peek(source, offset, len(one)) == one for one in expected)
 
 
 def _between(offset: int, length: int, lowest: int, highest: int, order: str = "little") -> Check:
-    """A check that a field is there and has a plausible value."""
+    """A check that a field exists and has a plausible value."""
 
     def check(source: Source) -> bool:
         raw = peek(source, offset, length)
@@ -197,7 +199,7 @@ def _raid1(start: int, version: str) -> Magic:
                  check)  # fmt: skip
 
 
-# In the first sector: any other format found after one of these is older than it.
+# Magics in the first sector; another format found at a higher offset is older than these.
 FIRST_SECTOR_MAGICS = (
     # fs/xfs/libxfs/xfs_format.h
     Magic("xfs", 0, b"XFSB", _name(108, 12), _id(32)),
@@ -270,9 +272,9 @@ def _lvm_labels() -> Iterator[Magic]:
 
 
 def _swaps() -> Iterator[Magic]:
-    """include/linux/swap.h: the end of the first page, for each page size of the creating machine.
+    """include/linux/swap.h: the end of the first page, for each possible page size.
 
-    kernel/power/swap.c and TuxOnIce for the magics of a suspended machine.
+    The magics of a suspended machine are from kernel/power/swap.c and TuxOnIce.
     """
     for page in (4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB):
         at, name, uuid = page - 10, _name(1052, 16), _id(1036)
@@ -283,12 +285,12 @@ def _swaps() -> Iterator[Magic]:
 
 
 def _reiserfs() -> Iterator[Magic]:
-    """fs/reiserfs/reiserfs.h; the magic tells the version."""
+    """fs/reiserfs/reiserfs.h; the magic determines the version."""
     versions = ((b"ReIsErFs", "3.5"), (b"ReIsEr2Fs", "3.6"), (b"ReIsEr3Fs", "JR"))
     for start in (64 * KIB, 8 * KIB):
         for magic, version in versions:
             name, uuid = _name(start + 100, 16), _id(start + 84)
-            if version == "3.5":  # has neither
+            if version == "3.5":  # has neither label nor UUID
                 yield Magic("reiserfs", start + 52, magic, version=version)
             else:
                 yield Magic("reiserfs", start + 52, magic, name, uuid, version)
@@ -347,7 +349,7 @@ _BCACHE = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
 _BCACHEFS = bytes.fromhex("c68573f666ce90a9d96a60cf803df7ef")
 _STRATIS = b"!Stra0tis\x86\xff\x02^Arh"
 
-# Behind the first sector, long enough to be reliable, or with a check.
+# Magics after the first sector that are long enough to be reliable or have a check.
 LATER_MAGICS = (
     *_lvm_labels(),
     *_swaps(),
@@ -408,7 +410,7 @@ def _spelled(source: Source, field: SignatureField | str | None) -> str:
 
 
 def match_magic(source: Source, magics: tuple[Magic, ...]) -> VolumeSignature | None:
-    """The signature of the first magic of a table that is there and passes its check."""
+    """The signature of the first magic in a table that matches and passes its check."""
     for magic in magics:
         if peek(source, magic.offset, len(magic.magic)) != magic.magic:
             continue

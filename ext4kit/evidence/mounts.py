@@ -1,4 +1,4 @@
-"""Mounts that write to the evidence while it is read (Linux; elsewhere none is known).
+"""Mounts that may write to the evidence while it is read (only known on Linux).
 
 Sources: kernel Documentation/filesystems/proc.rst (`mountinfo`) and Documentation/ABI, sysfs-block.
 """
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _SYSFS, _MOUNTS = Path("/sys/dev/block"), Path("/proc/self/mountinfo")
-_OCTAL = re.compile(rb"\\([0-7]{3})")  # as blanks are written
+_OCTAL = re.compile(rb"\\([0-7]{3})")  # blanks are written in this form
 
 
 def writable_mounts(path: Path) -> list[bytes]:
-    """Where a device, or an image below a loop device, is mounted read-write.
+    """The places at which a device, or an image through a loop device, is mounted read-write.
 
     Partitions of the device and devices over it (device mapper, md) count as well.
 
@@ -38,7 +38,7 @@ def writable_mounts(path: Path) -> list[bytes]:
 
 
 def _devices_over(path: Path) -> Iterator[bytes]:
-    """`major:minor` of the device itself or of loop devices over it, and of all devices on top."""
+    """`major:minor` of the device or of loop devices on the file, and of all devices on top."""
     status = path.stat()
     if stat.S_ISBLK(status.st_mode):
         number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"

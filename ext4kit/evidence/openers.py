@@ -1,9 +1,9 @@
-"""Openers: which module reads a container or an encrypted volume, and the reading that is chosen.
+"""Openers: the modules that read containers and encrypted volumes, and the choice among them.
 
-Those of this package are imported when they are needed. Other packages add theirs by entry points:
-a container in the group `ext4kit.sources`, named as `--format` shall name it, and the encryption of
-a volume in `ext4kit.encryption`, named as `volumes` names the volume's kind. They are asked only
-where nothing known is found.
+The modules of this package are imported when they are needed. Other packages add their own by entry
+points: for a container in the group `ext4kit.sources`, with the name for `--format`; for the
+encryption of a volume in `ext4kit.encryption`, with the volume's kind as in `volumes`. These are
+tried only if no known format is found.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ _CONTAINERS = {
     "bzip2": "packed",
 }
 FORMATS = (RAW, *_CONTAINERS)
-ENCRYPTED = {LUKS: "luks"}  # kind -> its module, and the scheme of what is in such a volume
-_FOOTER = 512  # of a VHD
+ENCRYPTED = {LUKS: "luks"}  # kind -> its module, which is also the scheme of inner volumes
+_FOOTER = 512  # bytes of a VHD's footer
 _VHD_FIXED = 2
-_DEPTH = 32  # of chains of backing files
+_DEPTH = 32  # longest chain of backing files
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """What is to be opened as a container.
+    """Request to open a file as a container.
 
     Attributes:
         path: the file.
-        kind: its format, as `--format` names it.
-        limits: of what opening may cost.
-        above: the images that led to this one, of a chain of backing files.
+        kind: format of the file, as `--format` names it.
+        limits: limits of opening.
+        above: the images that led to this one in a chain of backing files.
     """
 
     path: Path
@@ -66,20 +66,20 @@ class OpenRequest:
     above: tuple[Path, ...] = ()
 
     def below(self, found: Path, problems: Problems) -> Evidence:
-        """The next image of a chain, a backing file or a parent.
+        """Open the next image of a chain: a backing file or a parent.
 
         Args:
-            found: its path.
-            problems: of this image; gets those of the next one.
+            found: path of the next image.
+            problems: problems of this image; those of the next one are added.
 
         Raises:
-            AccessError: it cannot be opened, or the chain does not end.
+            AccessError: the image cannot be opened, or the chain does not end.
         """
         chain = (*self.above, self.path.resolve())
         if found.resolve() in chain or len(chain) > _DEPTH:
             raise AccessError(f"{self.path}: its chain of images in each other does not end")
         below = _open(OpenRequest(found, "", self.limits, chain))
-        if below.other is not None:  # what its owner made the image from, most often a disk
+        if below.other is not None:  # such a backing file is most often a raw disk
             text = f"{below.disguise}; it is read as {RAW}"
             problems.add(found.name, text, Severity.WARNING)
             below.source.close()
@@ -96,8 +96,8 @@ class Opener(Protocol):
         """The disk in the container.
 
         Raises:
-            AccessError: it cannot be read, or a part of it is missing.
-            CorruptError: it is damaged; the caller adds the path.
+            AccessError: the container cannot be read, or a part of it is missing.
+            CorruptError: the container is damaged; the caller adds the path.
             UnsupportedError: it has an unsupported feature, or needs an extra.
         """
 
@@ -113,22 +113,22 @@ class Unlocker(Protocol):
     """A module or object that decrypts volumes of one kind."""
 
     def unlock(self, volume: Source, keys: Keys) -> Source | None:
-        """The plain bytes of an encrypted volume; None if no passphrase or key opens it.
+        """The decrypted bytes of an encrypted volume; None if no passphrase or key opens it.
 
         Raises:
-            AccessError: it cannot be read, or costs more than may be.
-            CorruptError: its header is damaged.
+            AccessError: the volume cannot be read, or opening it exceeds the limits.
+            CorruptError: the header is damaged.
             UnsupportedError: it has an unsupported feature, or needs an extra.
         """
 
 
 def formats() -> tuple[str, ...]:
-    """Names of all containers that can be read here, those of other packages too."""
+    """Names of all container formats that can be read, including those of other packages."""
     return (*FORMATS, *(each.name for each in _entry_points(SOURCES) if each.name not in FORMATS))
 
 
 def unlocker(kind: str) -> Unlocker | None:
-    """What decrypts a volume of a kind; None for a kind that is not encrypted, or unknown."""
+    """The module that decrypts volumes of a kind; None if the kind is unknown or not encrypted."""
     if kind in ENCRYPTED:
         return cast(Unlocker, import_module(f"{_MODULES}.{ENCRYPTED[kind]}"))
     found = [each for each in _entry_points(ENCRYPTION) if each.name == kind]
@@ -148,7 +148,7 @@ def _opener(kind: str) -> Opener:
 
 
 def _probed(raw: RawFile) -> str:
-    """The container of another package that a file without a known start is, else "raw"."""
+    """The format of another package that recognises a file, else "raw"."""
     if disk_text(raw) or identify(raw).kind != UNKNOWN:
         return RAW
     found = (each for each in _entry_points(SOURCES) if _probe(each, raw))
@@ -162,19 +162,19 @@ def _probe(entry: EntryPoint, raw: RawFile) -> bool:
 def open_source(path: Path, form: str | None = None, limits: OpenLimits | None = None) -> Evidence:
     """The bytes of a device, or of the disk in a file of any supported container format.
 
-    A file that begins like a container, but is a disk without it, has two readings: the disk in
-    the container, with the file itself as `other`. Where the container cannot be opened, the file
-    is the disk.
+    A file that begins like a container but is also a raw disk has two readings: the disk in the
+    container, and the file itself as `other`. If the container cannot be opened, only the file
+    itself is used.
 
     Args:
         path: the file.
-        form: one of `formats()`, to read it as nothing else.
-        limits: of what opening may cost; the usual ones without it.
+        form: the format to read the file in, one of `formats()`; by default, it is detected.
+        limits: limits of opening; by default, the usual ones.
 
     Raises:
         AccessError: the file cannot be opened or read, or a part of it is missing.
-        RequestError: a device or a split image is to be read as a container; there is no such
-            format.
+        RequestError: a device or a split image is to be read as a container, or the format does not
+            exist.
         UnsupportedError: the image uses an unsupported feature of its format, or needs an extra.
     """
     if form not in (None, *FORMATS) and form not in formats():
@@ -196,7 +196,7 @@ def _open(request: OpenRequest) -> Evidence:
         kind = "vhd" if is_fixed_vhd(raw) else _probed(raw) if kind == UNKNOWN else RAW
     if kind == RAW:
         return Evidence(raw, raw.paths, RAW, problems=raw.problems)
-    # a fixed VHD is a disk with a footer, and begins like one
+    # a fixed VHD begins like a raw disk, and has a footer at its end
     disk = "" if form or is_fixed_vhd(raw) else disk_text(raw)
     disguise = f"begins like {kind} and is also a disk, with {disk}" if disk else ""
     raw.close()

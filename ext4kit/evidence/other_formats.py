@@ -1,7 +1,7 @@
-"""Volume formats that a magic number alone does not show, or whose label is not at a fixed place.
+"""Volume formats that need more than a magic number, or whose label has no fixed offset.
 
-Each function takes a volume and returns its signature, or None. All lengths and pointers are from
-the evidence: reads are bounded, and a pointer out of the volume gives no label.
+Each function takes a volume and returns its signature, or None. All lengths and pointers come from
+the evidence. Therefore reads are bounded, and a pointer out of the volume gives no label.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ext4kit.units import SECTOR
 # Texts that formatting tools write into a boot sector: at 54 of FAT12 and FAT16, at 82 of FAT32.
 _FAT_TEXTS = ((82, b"MSWIN"), (82, b"FAT32   "), (54, b"MSDOS"), (54, b"FAT16   "),
               (54, b"FAT12   "), (54, b"FAT     "))  # fmt: skip
-_NOT_FAT = (b"JFS     ", b"HPFS    ")  # OS/2 puts a boot sector like that of FAT before these
-_LONGEST_ROOT = 64  # clusters of a root directory that are searched for the label
+_NOT_FAT = (b"JFS     ", b"HPFS    ")  # their volumes begin with a boot sector like that of FAT
+_LONGEST_ROOT = 64  # most clusters of a root directory searched for the label
 _ENTRY = 32
 
 
 def fat(source: Source) -> VolumeSignature | None:
-    """FAT: the fields of its boot sector must agree, and a text, or jump and 55 AA, must be there.
+    """FAT: a consistent boot sector with a text that names it, or with a jump and 55 AA.
 
     Source: Microsoft, FAT32 File System Specification.
     """
@@ -69,7 +69,7 @@ def _is_fat_geometry(raw: bytes) -> bool:
 
 
 def _fat_version(raw: bytes) -> str:
-    """The kind of FAT; the number of clusters alone determines the width of its entries."""
+    """The kind of FAT, which only the number of clusters determines."""
     if little(raw, 22, 2) == 0:
         return "FAT32"
     tables = raw[16] * little(raw, 22, 2)
@@ -83,7 +83,7 @@ def _fat_root_sectors(raw: bytes) -> int:
 
 
 def _fat_label(source: Source, raw: bytes) -> str:
-    """The label in the root directory, which tools change; that of the boot sector may be old."""
+    """The label in the root directory; the one in the boot sector may be outdated."""
     for entries in _fat_root(source, raw):
         for at in range(0, len(entries), _ENTRY):
             entry = entries[at : at + _ENTRY]
@@ -96,7 +96,7 @@ def _fat_label(source: Source, raw: bytes) -> str:
 
 
 def _fat_root(source: Source, raw: bytes) -> Iterator[bytes]:
-    """Pieces of the root directory; of FAT32 its chain of clusters, up to a limit."""
+    """The root directory in pieces; on FAT32, its chain of clusters up to a limit."""
     sector, reserved = little(raw, 11, 2), little(raw, 14, 2)
     if little(raw, 22, 2):
         start = (reserved + raw[16] * little(raw, 22, 2)) * sector
@@ -158,7 +158,7 @@ def ntfs_label(source: Source) -> str:
 
 # ------------------------------------------------------------------- optical discs: UDF, ISO 9660
 
-_RECOGNITION = 32 * KIB  # both put descriptors of 2 KiB from here on
+_RECOGNITION = 32 * KIB  # both have descriptors of 2 KiB from here on
 _DESCRIPTOR = 2 * KIB
 _MOST_DESCRIPTORS = 64
 _RECOGNISED = (b"BEA01", b"BOOT2", b"CDW02", b"TEA01")
@@ -166,7 +166,7 @@ _JOLIET = (b"%/@", b"%/C", b"%/E")
 
 
 def optical(source: Source) -> VolumeSignature | None:
-    """UDF or ISO 9660 (ECMA-167, ECMA-119); a disc that is both is UDF, as for blkid."""
+    """UDF or ISO 9660 (ECMA-167, ECMA-119); as in blkid, a disc that is both counts as UDF."""
     found: list[tuple[int, bytes]] = []
     for number in range(_MOST_DESCRIPTORS):
         at = _RECOGNITION + number * _DESCRIPTOR
@@ -200,7 +200,7 @@ def _iso9660(source: Source, found: list[tuple[int, bytes]]) -> VolumeSignature 
 
 
 def _iso_time(raw: bytes) -> str:
-    """A time of 16 digits, which blkid shows as the UUID."""
+    """A time of 16 digits, which serves as the UUID in blkid."""
     digits = raw[:16].decode("ascii", "replace")
     if len(digits) < 16 or not digits.isdigit() or not digits.strip("0"):
         return ""
@@ -237,13 +237,13 @@ def _udf_details(source: Source, found: VolumeSignature, size: int, start: int) 
 
 
 def _dstring(raw: bytes) -> str:
-    """OSTA compressed Unicode; the last byte has the length."""
+    """A text in OSTA compressed Unicode, whose last byte is the length."""
     content = raw[1 : max(1, min(raw[-1], len(raw) - 1))]
     return content.decode("utf-16-be" if raw[0] == 16 else "latin-1", "replace").rstrip("\0")
 
 
 def _udf_uuid(name: str) -> str:
-    """16 digits from the start of the volume set identifier, as blkid and udftools make them."""
+    """The UUID that blkid and udftools derive from the volume set identifier: 16 digits."""
     raw = name.encode("utf-8", "replace")[:16]
     digits = next((at for at, one in enumerate(raw) if chr(one) not in _HEX), len(raw))
     if len(raw) < 8:
@@ -259,11 +259,11 @@ _HEX = "0123456789abcdefABCDEF"
 
 # -------------------------------------------------------------------------------- Apple: HFS, HFS+
 
-_HFS_SPACE = _uuid.UUID("b3e20f39-f292-11d6-97a4-00306543ecac")  # of UUIDs from Finder's number
+_HFS_SPACE = _uuid.UUID("b3e20f39-f292-11d6-97a4-00306543ecac")  # namespace of derived UUIDs
 
 
 def hfs(source: Source) -> VolumeSignature | None:
-    """HFS and HFS+, also one within HFS (Apple, Inside Macintosh: Files; TN1150)."""
+    """HFS, HFS+, and HFS+ within HFS (Apple, Inside Macintosh: Files; TN1150)."""
     raw = peek(source, KIB, SECTOR)
     if len(raw) < SECTOR:
         return None
@@ -288,7 +288,7 @@ def _finder_uuid(raw: bytes) -> str:
 
 
 def _hfs_plus(source: Source, start: int) -> VolumeSignature:
-    """HFS+; its label is the first record of the catalog, a B-tree in up to eight extents."""
+    """HFS+; the label is in the first record of the catalog, a B-tree of up to eight extents."""
     raw = peek(source, start + KIB, SECTOR)
     uuid = _finder_uuid(raw[104:112])
     return VolumeSignature("hfsplus", _hfs_plus_label(source, start, raw), uuid, offset=start + KIB)
@@ -298,14 +298,14 @@ def _hfs_plus_label(source: Source, start: int, raw: bytes) -> str:
     block = big(raw, 40, 4)
     extents = [(big(raw, at, 4) * block, big(raw, at + 4, 4) * block) for at in range(288, 352, 8)]
     head = peek(source, start + extents[0][0], 256)
-    if len(head) < 256 or head[8] != 1:  # the kind of a node: header
+    if len(head) < 256 or head[8] != 1:  # not a header node
         return ""
     size, place = big(head, 32, 2), big(head, 24, 4)
     place *= size
     for first, length in extents:
         if place < length:
             leaf = peek(source, start + first + place, min(size, 32 * KIB))
-            if len(leaf) < 24 or leaf[8] != 0xFF or big(leaf, 16, 4) != 1:  # a leaf; the root's
+            if len(leaf) < 24 or leaf[8] != 0xFF or big(leaf, 16, 4) != 1:  # not the root's leaf
                 return ""
             name = leaf[22 : 22 + 2 * min(big(leaf, 20, 2), 255)]
             return name.decode("utf-16-be", "replace").rstrip(" ")
@@ -350,7 +350,7 @@ def nilfs2(source: Source) -> VolumeSignature | None:
         if len(raw) < KIB or little(raw, 6, 2) != 0x3434 or not 248 <= length <= KIB:
             continue
         summed = raw[:16] + bytes(4) + raw[20:length]
-        seed = little(raw, 12, 4) ^ 0xFFFFFFFF  # the kernel's crc32_le inverts nothing
+        seed = little(raw, 12, 4) ^ 0xFFFFFFFF  # the kernel's crc32_le does not invert
         if zlib.crc32(summed, seed) ^ 0xFFFFFFFF == little(raw, 16, 4):
             label, uuid = text(raw[168:248]), dce(raw[152:168])
             return VolumeSignature("nilfs2", label, uuid, offset=start + 6,
@@ -363,7 +363,7 @@ def nilfs2(source: Source) -> VolumeSignature | None:
 _LABEL = 256 * KIB
 _PAIRS, _PAIRS_END, _UBERBLOCKS = 16 * KIB, 128 * KIB, 128 * KIB
 _UBERBLOCK = (0x00BAB10C).to_bytes(8, "little")
-_FEWEST_UBERBLOCKS = 4  # as blkid demands
+_FEWEST_UBERBLOCKS = 4  # as blkid requires
 _MOST_PAIRS = 256
 _UINT64, _STRING = 8, 9
 
@@ -404,13 +404,13 @@ def _name_value_pairs(raw: bytes) -> dict[bytes, str]:
     return found
 
 
-# ------------------------------------------------- members of arrays, told by their last sectors
+# ---------------------------------------------- members of arrays, detected by their last sectors
 
 _PROMISE = (63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951, 3087)  # sectors from the end
 
 
 def at_the_end(source: Source) -> VolumeSignature | None:
-    """What its last sectors show to be a member of an array."""
+    """The signature of a member of an array, detected by its last sectors."""
     return _raid_old(source) or _raid_at_end(source) or _firmware_raid(source) or _drbd(source)
 
 
@@ -428,7 +428,7 @@ def _raid_old(source: Source) -> VolumeSignature | None:
 
 
 def _raid_at_end(source: Source) -> VolumeSignature | None:
-    """MD superblock 1.0, which stores its own place."""
+    """MD superblock 1.0, which stores its own location."""
     start = (source.size // SECTOR - 16) // 8 * 8 * SECTOR
     raw = peek(source, start, 256)
     if raw[:4] != RAID or little(raw, 4, 4) != 1 or little(raw, 144, 8) != start // SECTOR:
@@ -438,7 +438,7 @@ def _raid_at_end(source: Source) -> VolumeSignature | None:
 
 
 def _firmware_raid(source: Source) -> VolumeSignature | None:
-    """RAID of a controller or a mainboard; the formats are those of dmraid and mdadm."""
+    """RAID of a controller or a mainboard, in the formats that dmraid and mdadm know."""
     end = source.size // SECTOR
     last, before = (peek(source, (end - back) * SECTOR, SECTOR) for back in (1, 2))
     intel = b"Intel Raid ISM Cfg Sig. "
@@ -472,7 +472,7 @@ def _drbd(source: Source) -> VolumeSignature | None:
     return VolumeSignature("drbd", "", uuid, offset=start + 60, version="v08")
 
 
-# ------------------------------------------------------------------------------- what follows
+# ---------------------------------------------------------------------------- further details
 
 
 def bitlocker_version(source: Source) -> str:
@@ -483,7 +483,7 @@ def bitlocker_version(source: Source) -> str:
 
 
 def with_details(source: Source, found: VolumeSignature) -> VolumeSignature:
-    """A signature with what is not at a fixed place in the format of a magic number."""
+    """A signature, completed with the values that are not at a fixed offset in its format."""
     if found.kind == "ntfs":
         return replace(found, label=ntfs_label(source))
     if found.kind == "exfat":

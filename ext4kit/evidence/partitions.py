@@ -35,7 +35,7 @@ _BOOT_MAGIC = (510, 2)  # byte offset, bytes
 TABLE_MAGICS = (
     (510, b"\x55\xaa"),  # MBR
     *((SECTOR << power, b"EFI PART") for power in range(4)),  # GPT, sectors of 512 to 4096 bytes
-    *((-SECTOR << power, b"EFI PART") for power in range(4)),  # its backup
+    *((-SECTOR << power, b"EFI PART") for power in range(4)),  # backup GPT
     (508, b"\xda\xbe"),  # Sun, SPARC
     (SECTOR + 12, b"\xee\xde\x0d\x60"),  # Sun, x86
     (SECTOR, b"WEV\x82"),  # BSD
@@ -51,7 +51,7 @@ class Partition:
         offset: byte offset in the whole image.
         size: bytes according to the table, whether the image has them or not.
         scheme: "mbr", "gpt", "bsd", "sun", "mac"; "mbr/bsd" for a table within a partition.
-        description: name or type of the partition in the table.
+        description: name or type of the partition according to the table.
     """
 
     offset: int
@@ -61,7 +61,7 @@ class Partition:
 
 
 def looks_partitioned(source: Source) -> bool:
-    """Whether a partition table's magic is at one of its offsets."""
+    """Whether the magic of a partition table is at its offset."""
     places = ((at if at >= 0 else source.size + at, magic) for at, magic in TABLE_MAGICS)
     return any(peek(source, at, len(magic)) == magic for at, magic in places)
 
@@ -87,9 +87,10 @@ def find_partitions(source: Source, problems: Problems) -> tuple[Partition, ...]
 
 
 def disk_text(source: Source) -> str:
-    """What shows that a source is a disk or a volume, whatever its first bytes say; "" for nothing.
+    """Evidence that a source is a disk or a volume, regardless of its first bytes; "" for none.
 
-    A partition table counts if all its partitions are inside, and one has a known signature.
+    A partition table counts if all its partitions are inside the source and one has a known
+    signature.
     """
     behind = behind_first_sector(source, first_sector_kind(source))
     if behind is not None:
@@ -106,12 +107,12 @@ def disk_text(source: Source) -> str:
 def _within(
     source: Source, parent: Partition, depth: int, problems: Problems
 ) -> Iterator[Partition]:
-    """The partitions of the table in a partition, each replaced by those within it."""
+    """The partitions of a table within a partition; a nested table replaces the outer partition."""
     window = Window(source, parent.offset, parent.size)
     if depth == 0 or not looks_partitioned(window):
         return
     if depth < DEPTH_LIMIT and identify(window).kind != UNKNOWN:
-        return  # within a partition that has a known signature no table is read
+        return  # no table is read in a partition with a known signature
     for child in _read_table(window, parent, problems):
         inner = _within(source, child, depth - 1, problems)
         yield next(inner, child)
@@ -142,7 +143,7 @@ def _read_table(window: Window, parent: Partition, problems: Problems) -> list[P
     )
     return [
         each
-        for each in parts  # not one that is empty, is outside, or covers the whole disk (BSD's c)
+        for each in parts  # no empty, outside or whole-disk entry (BSD's c)
         if each.size > 0
         and each.offset >= parent.offset
         and not (each.offset == parent.offset and each.size >= parent.size)
@@ -166,8 +167,9 @@ def _fits_better(window: Window, large: PartitionTable, small: PartitionTable | 
     """Whether an MBR is plausible with sectors of 4,096 bytes, but not with those of 512.
 
     With large sectors all partitions and extended tables must be in the evidence. With small
-    sectors no partition may have a known signature. One more fact is needed: a known signature
-    with large sectors, extended tables not found with small ones, or that sector size of the disk.
+    sectors no partition may have a known signature. In addition, one of these must hold: with large
+    sectors, a partition has a known signature; with small sectors, extended tables are missing; or
+    the disk reports large sectors.
     """
     ends = [(entry.start + entry.sectors) * large.sector_size for entry in large.entries]
     if large.scheme != "mbr" or large.unread or max(ends, default=0) > window.size:

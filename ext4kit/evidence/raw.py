@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from ext4kit.arrays.types import Int64s
     from ext4kit.evidence.lost import UnreadableRanges
 
-_FOLIO = 4 << 20  # bytes at most that the kernel reads and caches together
+_FOLIO = 4 << 20  # most bytes that the kernel reads and caches together
 _BLKSSZGET = 0x1268  # include/uapi/linux/fs.h
 _PAGE = 4096  # bytes; the kernel's smallest read, so a bad sector costs the whole page
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def _refusal(path: Path, error: OSError) -> AccessError:
-    """An error of one line: the path, why it could not be opened, and a remedy if there is one."""
+    """A one-line error: the path, why it could not be opened, and the remedy if there is one."""
     advice = ""
     if isinstance(error, PermissionError):
         advice = f"; {_remedy(path)}"
@@ -43,7 +43,7 @@ def _refusal(path: Path, error: OSError) -> AccessError:
 
 
 def _remedy(path: Path) -> str:
-    """What a user without the right to read a file or a device can do."""
+    """The remedy, as text, for a user who may not read a file or a device."""
     with suppress(OSError):
         facts = path.stat()
         if stat.S_ISBLK(facts.st_mode):
@@ -55,7 +55,7 @@ def _remedy(path: Path) -> str:
 
 
 def _group(facts: os.stat_result) -> str:
-    """Name of the group that may read a file; "" if there is none but that of root."""
+    """Name of the group that may read a file; "" if there is none except the group of root."""
     if not facts.st_mode & stat.S_IRGRP or facts.st_gid == 0:
         return ""
     with suppress(ImportError, KeyError):
@@ -128,7 +128,7 @@ class RawFile:
         return self._by_page(offset, length)
 
     def _pread(self, length: int, offset: int) -> bytes:
-        """The result of one read; it sets the file position where `pread` is missing (Windows)."""
+        """The result of one read. Without `pread` (Windows), this moves the file position."""
         if hasattr(os, "pread"):
             return os.pread(self._fd, length, offset)
         with self._lock:
@@ -136,7 +136,7 @@ class RawFile:
             return os.read(self._fd, length)
 
     def _by_page(self, offset: int, length: int) -> memoryview:
-        """A range page by page after a failed read; pages that fail again are lost.
+        """Read a range page by page after a failed read; pages that fail again are lost.
 
         Raises:
             AccessError: a page is lost.
@@ -165,7 +165,7 @@ class RawFile:
         return memoryview(data)[offset - first : end - first].toreadonly()
 
     def _page(self, start: int, length: int) -> bytes:
-        """A page, or a part of it at the end of the file.
+        """Read a page, which may be shorter at the end of the file.
 
         Raises:
             OSError: the page cannot be read.
@@ -194,7 +194,7 @@ class RawFile:
                 os.posix_fadvise(self._fd, offset, length, getattr(os, f"POSIX_FADV_{advice}"))
 
     def _note(self, failed: list[tuple[int, int, str]]) -> None:
-        """Record (first byte, end, cause); adjacent ranges with one cause are reported as one."""
+        """Record (first byte, end, cause); adjacent ranges with the same cause give one report."""
         from ext4kit.evidence.lost import UnreadableRanges
 
         ranges: list[tuple[int, int, str]] = []
@@ -264,7 +264,7 @@ def _sector_size(fd: int) -> int:
 
 
 def bytes_on_disk(facts: os.stat_result) -> int:
-    """Bytes that a file uses on its medium: without holes, except on Windows."""
+    """Bytes that a file uses on its medium, not counting holes (which Windows counts)."""
     blocks: int | None = getattr(facts, "st_blocks", None)
     return facts.st_size if blocks is None else blocks * 512
 
@@ -286,7 +286,7 @@ def _measured(path: Path, fd: int) -> tuple[int, bool]:
     if size == 0:
         text = "is empty (0 bytes); check how it was acquired"
         if not is_regular:
-            text = "the device tells no size; image it and open the image"
+            text = "the size of the device is unknown; make an image of it and open that"
         raise AccessError(f"{path}: {text}")
     return size, is_regular
 
@@ -387,14 +387,14 @@ _SUFFIX = re.compile(r"\.(\d{2,}|[a-z]{2,}|[A-Z]{2,})\Z", re.ASCII)
 def find_segments(path: Path) -> tuple[Path, ...]:
     """Every segment of the split image whose first segment is `path`, in order.
 
-    Segments have the suffixes of split, dd tools and FTK: .001 .002, .000 .001, .aa .ab. An
-    exhausted width grows (.999 .1000 and split's .yz .zaaa).
+    Segments have the suffixes of split, dd tools and FTK: .001 .002, .000 .001, .aa .ab. When a
+    width is exhausted, suffixes become longer (.999 .1000 and split's .yz .zaaa).
 
     Returns:
-        Only `path` if it is not the first segment of a series.
+        All segments; only `path` if it does not begin a series.
 
     Raises:
-        AccessError: a segment is missing before an existing one or is no regular file of this
+        AccessError: a segment is missing before an existing one or is not a regular file of this
             directory, or `path` is a later segment of a series.
     """
     match = _SUFFIX.search(path.name)
@@ -406,7 +406,7 @@ def find_segments(path: Path) -> tuple[Path, ...]:
         first = next((each for each in present if _is_first(each, present)), "")
         if first and suffix in _follow(first, present):
             raise AccessError(
-                f"{path}: is a later piece of a split image; open the first, {stem}{first}"
+                f"{path}: is a later part of a split image; open the first one, {stem}{first}"
             )
         return (path,)
     found = list(_follow(suffix, present))
@@ -414,8 +414,8 @@ def find_segments(path: Path) -> tuple[Path, ...]:
     if later:
         missing = path.with_name(stem + _spelled(_number(found[-1]) + 1, found[-1]))
         raise AccessError(
-            f"{missing}: this piece of the split image is missing, {stem}{later[0]} is there;"
-            " bring the missing pieces to the same folder"
+            f"{missing}: this part of the split image is missing, {stem}{later[0]} is there; put "
+            "the missing parts into the same folder"
         )
     paths = tuple(path.with_name(stem + each) for each in found)
     for each in paths[1:]:
@@ -472,7 +472,7 @@ def _follow(suffix: str, present: set[str]) -> Iterator[str]:
 
 
 def _is_later(suffix: str, last: str) -> bool:
-    """Whether `suffix` may be a segment after `last`; letter suffixes may be unrelated files."""
+    """Whether `suffix` counts as a segment after `last`; with letters, only if near `last`."""
     if _spelled(_number(suffix), last) != suffix:
         return False
     distance = _number(suffix) - _number(last)

@@ -1,8 +1,8 @@
-"""Hashes that an acquisition recorded in files beside the image, and their comparison.
+"""Hashes that an acquisition recorded in files beside the image, and their verification.
 
 The forms are those of coreutils, of their option --tag, of FTK Imager, Guymager, dc3dd, dcfldd,
-ewfacquire and ewfverify. Anyone may have made the files: of each a bounded part is read, and a hash
-counts only where a line has the form of one of these programs.
+ewfacquire and ewfverify. The files may come from anyone. Therefore only a limited part of each is
+read, and a hash counts only in a line that has the form of one of these programs.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ EXPECT = "--expect"
 HASH_NAMES: dict[HashName, str] = {"md5": "MD5", "sha1": "SHA-1", "sha256": "SHA-256"}
 _LENGTHS: dict[int, HashName] = {32: "md5", 40: "sha1", 64: "sha256"}  # hexadecimal digits
 _SUFFIXES = (".md5", ".sha1", ".sha256", ".txt", ".info", ".log", ".hash")
-_MOST = 1 << 20  # bytes that are read of a file
-_SHORTEST = 16  # characters of a line that can mean anything
+_MOST = 1 << 20  # most bytes read of a file
+_SHORTEST = 16  # characters of the shortest line that can contain a hash
 
-_BARE = re.compile(r"([0-9a-f]+)(?:[ \t]+\*?-)?", re.I)  # all of a file; - is standard input
+_BARE = re.compile(r"([0-9a-f]+)(?:[ \t]+\*?-)?", re.I)  # the whole file; - is standard input
 _SUM = re.compile(r"(\\?)([0-9a-f]+)[ \t]+\*?(.+)", re.I)
 _ESCAPE, _ESCAPED = re.compile(r"\\(.)"), {"n": "\n", "r": "\r"}
 _TAGGED = re.compile(r"(\\?)(MD5|SHA1|SHA256) \((.+)\) = ([0-9a-f]+)", re.I)
@@ -50,12 +50,12 @@ class RecordedHash:
     """A hash that a file beside the image records, or that the examiner gave.
 
     Attributes:
-        algorithm: told by the number of its digits.
+        algorithm: algorithm, which follows from the number of digits.
         value: hexadecimal digits in lower case.
         source: name of the file that records it, or "--expect".
-        label: what that file calls it.
-        file: the file of the evidence that it is of; None: it is of the disk.
-        is_bare: it stands without a name: of the disk, or of the opened file.
+        label: name of the hash in that file.
+        file: the hashed file of the evidence; None if the disk was hashed.
+        is_bare: whether the hash has no file name; it is then of the disk or of the opened file.
     """
 
     algorithm: HashName
@@ -71,8 +71,8 @@ class RecordedHashes:
     """The hashes in the files beside an image.
 
     Attributes:
-        looked_for: names of all files that could have some.
-        there: those that were read.
+        looked_for: names of all files that could contain hashes.
+        there: names of the files that were read.
     """
 
     hashes: tuple[RecordedHash, ...] = ()
@@ -142,10 +142,10 @@ class Comparison:
 
 
 def expected_hash(text: str) -> RecordedHash:
-    """A hash that the examiner gives.
+    """The hash that the examiner expects, from the command line.
 
     Raises:
-        ValueError: it is not an MD5, SHA-1 or SHA-256 in hexadecimal digits.
+        ValueError: `text` is not an MD5, SHA-1 or SHA-256 in hexadecimal digits.
     """
     found = _BARE.fullmatch(text)
     made = _made(EXPECT, "", found[1], is_bare=True) if found and found[1] == text else None
@@ -166,14 +166,15 @@ def compare(
     hashed: Mapping[Path, Hashes],
     progress: Progress | None = None,
 ) -> Iterator[Comparison]:
-    """Each recorded hash with the computed one.
+    """Compare each recorded hash with the computed one.
 
     Args:
         evidence: the evidence.
         recorded: the recorded hashes.
         disk: hashes of the disk.
-        hashed: hashes of files of the evidence that are known; others are computed if needed.
-        progress: of computing them.
+        hashed: hashes of files of the evidence that are known already; others are computed if
+            needed.
+        progress: called while hashes are computed.
 
     Raises:
         AccessError: a file of the evidence cannot be opened.
@@ -192,9 +193,10 @@ def compare(
 
 
 def unproved_files(evidence: Evidence, comparisons: Sequence[Comparison]) -> list[Path]:
-    """Files of the evidence for which no hash is recorded, where others match theirs.
+    """Files of the evidence without a matching recorded hash, although other files have one.
 
-    A match of the disk proves all files; a hash of one file says nothing of the others.
+    If the hash of the disk matches, all files are verified. The hash of one file does not verify
+    any other file.
     """
     matching = [each.file for each in comparisons if each.matches]
     if not matching or None in matching:
@@ -202,14 +204,14 @@ def unproved_files(evidence: Evidence, comparisons: Sequence[Comparison]) -> lis
     return [each for each in evidence.files if each not in matching]
 
 
-# --------------------------------------------------------------------------- files beside it
+# -------------------------------------------------------------------- files beside the image
 
 
 def find_recorded(evidence: Evidence) -> RecordedHashes:
-    """The hashes in the files beside the image that acquisition programs leave there.
+    """The hashes in the files that acquisition programs write beside the image.
 
-    They have the name of the image, with or without its suffix, and one of their own. A file that
-    cannot be read, or is read in part, is a problem of the evidence.
+    These files have the name of the image, with or without its suffix, and a further suffix. A file
+    that cannot be read completely becomes a problem of the evidence.
     """
     stems = dict.fromkeys((evidence.path.name, evidence.path.stem))
     names = [stem + suffix for stem in stems for suffix in _SUFFIXES]
@@ -221,7 +223,7 @@ def find_recorded(evidence: Evidence) -> RecordedHashes:
 
 
 def _text(path: Path, evidence: Evidence) -> str | None:
-    """The text of a file; None if it is not there or not readable."""
+    """The text of a file; None if the file is missing or not readable."""
     data, problem = b"", ""
     if not os.path.lexists(path):
         return None
@@ -241,7 +243,7 @@ def _text(path: Path, evidence: Evidence) -> str | None:
         return None
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     text = data[:_MOST].decode(*(("utf-16", "replace") if wide else ("utf-8", "surrogateescape")))
-    return text.rpartition("\n")[0] if is_long else text  # the last line is cut
+    return text.rpartition("\n")[0] if is_long else text  # without the cut last line
 
 
 def hashes_in(text: str, source: str, files: Sequence[Path]) -> list[RecordedHash]:
@@ -249,7 +251,7 @@ def hashes_in(text: str, source: str, files: Sequence[Path]) -> list[RecordedHas
 
     Args:
         text: content of the file.
-        source: its name.
+        source: name of the file.
         files: the files of the evidence, the opened one first.
     """
     text = text.removeprefix("\ufeff")
@@ -274,7 +276,7 @@ def _made(
     file: Path | None = None,
     is_bare: bool = False,
 ) -> RecordedHash | None:
-    """A recorded hash; None if the digits are too many or too few for one, or for that named."""
+    """A recorded hash; None if the number of digits fits no hash, or not the named one."""
     algorithm = _LENGTHS.get(len(digits))
     if algorithm is None or name.lower() not in ("", algorithm):
         return None
@@ -283,7 +285,7 @@ def _made(
 
 
 def _in_line(line: str, source: str, named: Mapping[str, Path]) -> Iterator[RecordedHash | None]:
-    """The hash in a line of a file of sums that is about a file of the evidence, or of a log."""
+    """The hash in a line of a checksum file (for a file of the evidence) or of a log."""
     name = digits = ""
     if tagged := _TAGGED.fullmatch(line):
         mark, name, stated, digits = tagged.groups()
@@ -302,8 +304,8 @@ def _in_line(line: str, source: str, named: Mapping[str, Path]) -> Iterator[Reco
 
 
 def _named(stated: str, is_escaped: bool, named: Mapping[str, Path]) -> Path | None:
-    """The file of the evidence whose name, in whatever folder, a line states."""
-    if is_escaped:  # coreutils: a backslash before the line, and before each one in the name
+    """The file of the evidence that a line names, in any folder."""
+    if is_escaped:  # coreutils: backslashes before the line and in the name
         stated = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), stated)
     name = stated.rsplit("/", 1)[-1]
     return named.get(name) or (None if is_escaped else named.get(name.rsplit("\\", 1)[-1]))
@@ -322,8 +324,8 @@ def _results_of_dc3dd(
 ) -> list[RecordedHash | None]:
     """The hashes of the last run that wrote the image.
 
-    dc3dd appends to a log. Without a run that names the image, which may have a new name, that of
-    the only run counts. Hashes of another output never do.
+    dc3dd appends to a log. If no run names the image (it may have been renamed), the only run is
+    used if there is just one. Hashes of other outputs never count.
     """
     runs, label = [_Run()], ""
     for line in lines:

@@ -1,8 +1,8 @@
 """The format of a volume, detected by its magic numbers.
 
-Magics are declared in `magics.py`. Formats that need more than that are read in
-`other_formats.py`, and ext2/3/4 here, because backups of its superblock count too. Kinds, versions,
-labels and UUIDs agree with `blkid -p` of util-linux for the formats that it supports.
+Magics are declared in `magics.py`. Formats that need more than a magic are read in
+`other_formats.py`; ext2/3/4 is read here, because backups of its superblock count too. Kinds,
+versions, labels and UUIDs agree with `blkid -p` of util-linux for the formats that it supports.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ JOURNAL_DEVICE = "jbd"  # an external journal
 RAID = "linux_raid_member"
 
 _FIRST_SECTOR_KINDS = frozenset(magic.kind for magic in FIRST_SECTOR_MAGICS)
-# Of these, kinds whose tools leave what else the first KiB holds.
+# Kinds whose tools leave other structures in the first KiB as they are.
 LEAVE_OTHERS = frozenset({RAID, "DM_verity_hash", "DM_integrity", "DM_snapshot_cow"})
-# Kinds that own their first sector, which holds a partition table as well only by intent.
+# Kinds whose first sector is their own; a partition table in it as well is hardly accidental.
 OWNERS_OF_FIRST_SECTOR = _FIRST_SECTOR_KINDS | {"vfat"}
 
 
 class _Pages:
-    """A volume of which each page is read once, however many magics are looked for in it."""
+    """A volume whose pages are cached, so that each is read once for all magics."""
 
     _SIZE = 4 * KIB
     _MOST = 512
@@ -48,7 +48,7 @@ class _Pages:
         self.name, self.size = source.name, source.size
 
     def read(self, offset: int, length: int) -> memoryview:
-        """Bytes of one page that is kept, or of the volume.
+        """Bytes of one cached page, or else directly of the volume.
 
         Raises:
             AccessError: the range is outside the volume, or cannot be read.
@@ -61,12 +61,12 @@ class _Pages:
             page = peek(self._source, number * self._SIZE, self._SIZE)
             if len(self._pages) < self._MOST:
                 self._pages[number] = page
-        if at + length > len(page):  # a part of the page cannot be read
+        if at + length > len(page):  # a part of the page is unreadable
             return self._source.read(offset, length)
         return memoryview(page)[at : at + length]
 
     def close(self) -> None:
-        """Leave the volume open: who opened it closes it."""
+        """Leave the volume open; its owner closes it."""
 
 
 # ------------------------------------------------------------------------------------ reading
@@ -81,10 +81,11 @@ def first_sector_kind(source: Source) -> str:
 def identify(source: Source) -> VolumeSignature:
     """The format of a volume.
 
-    A magic in the first sector counts most, because a tool that makes another file system wipes
-    it. Then follow ext's superblock, magics at higher offsets, formats without a long magic,
-    backups of ext's superblock, the last sectors (a RAID mirror holds its file system in front of
-    them, which can be read), and last an ext magic with implausible fields.
+    A magic in the first sector has priority, because a tool that creates another file system wipes
+    it. The order of the other tests is: the ext superblock, magics at higher offsets, formats
+    without a long magic, backups of the ext superblock, the last sectors (late, because the file
+    system of a RAID mirror comes before these and can be read), and an ext magic with implausible
+    fields.
     """
     pages = _Pages(source)
     return (
@@ -105,9 +106,10 @@ def identify(source: Source) -> VolumeSignature:
 
 
 def behind_first_sector(source: Source, kind: str) -> VolumeSignature | None:
-    """What else a volume is whose first sector has the magic of a kind; None for nothing else.
+    """A second format of a volume whose first sector has the magic of `kind`; None without one.
 
-    A tool that makes another file system wipes a superblock of ext and a label of LVM.
+    Only ext superblocks and LVM labels count, which tools wipe when they create another file
+    system.
     """
     if kind not in _FIRST_SECTOR_KINDS:
         return None
@@ -125,7 +127,7 @@ def _in_first_sector(source: Source) -> VolumeSignature | None:
 
 # Largest block size is 64 KiB: 2 ** (10 + 6).
 _LARGEST_LOG = 6
-# Groups with a backup under sparse_super, the first few.
+# The first groups that have a backup with sparse_super.
 _BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
 _MOST_PER_GROUP = (1 << 16) - 8
 # Blocks per cluster with bigalloc, as powers of two.
@@ -176,7 +178,7 @@ def _backup_offsets() -> Iterator[int]:
     sizes = [KIB << log for log in range(_LARGEST_LOG + 1)]
     groups = [min(8 * size, _MOST_PER_GROUP) * size for size in sizes]
     for number in _BACKUP_GROUPS:
-        yield KIB + number * groups[0]  # with 1 KiB blocks, block 0 is in no group
+        yield KIB + number * groups[0]  # with blocks of 1 KiB, groups start at block 1
         yield from (number * group for group in groups[1:])
     for ratio in _CLUSTER_LOGS:
         yield from (group << ratio for group in groups)
@@ -191,6 +193,6 @@ def _backup(source: Source) -> VolumeSignature | None:
 
 
 def _belongs_at(superblock: Superblock, offset: int) -> bool:
-    """Whether the fields of the copy place it at this offset of its volume."""
+    """Whether the fields of the copy match its offset in the volume."""
     block = superblock.first_data_block + superblock.group_number * superblock.blocks_per_group
     return superblock.group_number > 0 and block * superblock.block_size == offset

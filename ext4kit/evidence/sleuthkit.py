@@ -1,8 +1,8 @@
 """The Sleuth Kit's reader of partition tables (pytsk3) over any source.
 
 This module is imported only to read a table, because loading the library delays the start. The
-library parses what a suspect may have written. It does so in a confined process, which asks this
-one for the bytes of the disk.
+library parses bytes that may be hostile. Therefore it runs in a confined process, which requests
+the bytes of the disk from this one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ext4kit.evidence.source import Source, peek
 from ext4kit.units import SECTOR
 
 LARGE_SECTOR = 4096
-_PAGE = 64 << 10  # bytes that the process asks for at once
+_PAGE = 64 << 10  # bytes of one request of the process
 _PATIENCE = 30.0  # seconds for one step of the library
 _MOST_READ = 1 << 20  # bytes; a table takes some tens of KiB
-_MOST_STEPS = 1 << 16  # reads of one table
+_MOST_STEPS = 1 << 16  # requests for one table
 _MOST_ANSWER = 4 << 20  # bytes
 Read = Callable[[int, int], bytes]
 _SCHEMES = {
@@ -68,12 +68,12 @@ class PartitionTable:
 class _Image(pytsk3.Img_Info):  # type: ignore[misc]
     """A disk for TSK; reads are short where the evidence cannot be read.
 
-    TSK supports only sectors of 512 bytes here. Of larger sectors it gets the first 512 bytes,
-    because a partition table uses no others.
+    TSK supports only sectors of 512 bytes here. If sectors are larger, it gets the first 512 bytes
+    of each, because partition tables do not use the rest.
 
     Args:
-        read: gives up to so many bytes at an offset of the disk.
-        size: bytes of the disk for TSK.
+        read: returns up to a number of bytes at an offset of the disk.
+        size: size of the disk for TSK in bytes.
         sector: bytes per sector.
     """
 
@@ -98,15 +98,15 @@ class _Image(pytsk3.Img_Info):  # type: ignore[misc]
         return seen[skip : skip + size]
 
     def get_size(self) -> int:
-        """Size of the image for TSK in bytes, or of its MBR: an image may be truncated."""
+        """Size in bytes for TSK: of the image, or what the MBR claims for a truncated image."""
         return self._size
 
 
 def _claimed_size(source: Source) -> int:
-    """End of the last primary partition of an MBR, as a byte offset for TSK.
+    """End of the last primary partition of an MBR, as a byte offset for TSK; 0 without one.
 
-    TSK refuses a whole table if one of its first entries starts beyond the image. A GPT is not
-    extended, because its backup is at the true end.
+    TSK refuses a whole table if one of its first entries starts beyond the image. The size is not
+    extended for a GPT, because its backup is at the true end.
     """
     sector = peek(source, 0, SECTOR)
     if len(sector) < SECTOR or sector[510:] != b"\x55\xaa":
@@ -124,10 +124,10 @@ def _claimed_size(source: Source) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTables:
-    """What a disk's partition table is with sectors of 512 and of 4,096 bytes; None for none.
+    """The partition table of a disk, read with sectors of 512 and of 4,096 bytes; None for none.
 
     Attributes:
-        insisted: where `usual` is none, the MBR in a boot sector that names a file system.
+        insisted: if `usual` is None, the MBR in a boot sector that also names a file system.
     """
 
     usual: PartitionTable | None
@@ -136,7 +136,7 @@ class PartitionTables:
 
 
 def read_tables(source: Source) -> PartitionTables:
-    """The partition table at the start of a source, as TSK reads it.
+    """The partition tables at the start of a source, as TSK reads them.
 
     Raises:
         AccessError: the library crashed, or took too long.
@@ -159,7 +159,7 @@ def read_tables(source: Source) -> PartitionTables:
 
 
 def _checked(found: dict[str, Any] | None) -> PartitionTable | None:
-    """A table in the words of the process, which may say anything."""
+    """A table from the answer of the process, checked because it may contain anything."""
     if found is None:
         return None
     entries = [
@@ -176,7 +176,7 @@ def _checked(found: dict[str, Any] | None) -> PartitionTable | None:
 
 
 def _served(pipe: Pipe, source: Source) -> dict[str, Any]:
-    """Give the process the bytes that it asks for, until it has the tables."""
+    """Serve the requests of the process for bytes of the disk, until it returns the tables."""
     try:
         for _ in range(_MOST_STEPS):
             if not pipe.waits(_PATIENCE):
@@ -188,11 +188,11 @@ def _served(pipe: Pipe, source: Source) -> dict[str, Any]:
             pipe.send(peek(source, int(offset), min(int(length), _MOST_READ)))
     except (EOFError, OSError, ValueError, TypeError) as error:
         raise AccessError("The Sleuth Kit crashed over it") from error
-    raise AccessError("The Sleuth Kit does not come to an end with it")
+    raise AccessError("The Sleuth Kit does not finish reading it")
 
 
 def _answer(pipe: Pipe, sizes: dict[int, int]) -> None:
-    """The process: read the tables, and ask for their bytes, by pages that are kept."""
+    """Main function of the process: read the tables, requesting the bytes in cached pages."""
     confine([])
 
     def ask(offset: int, length: int) -> bytes:
@@ -207,7 +207,7 @@ def _answer(pipe: Pipe, sizes: dict[int, int]) -> None:
         first, skip = divmod(offset, _PAGE)
         pages = b"".join(map(page, range(first, -(-(offset + length) // _PAGE))))
         whole = pages[skip : skip + length]
-        return whole if len(whole) == length else ask(offset, length)  # a sector may be bad
+        return whole if len(whole) == length else ask(offset, length)  # part of it may be bad
 
     pipe.send(json.dumps(asdict(_tables(read, sizes))).encode())
 

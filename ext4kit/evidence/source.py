@@ -1,4 +1,4 @@
-"""The one I/O primitive: exact reads at a byte offset, from evidence that is never written."""
+"""The basic I/O interface: exact reads at a byte offset, from evidence that is never written."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the operating system's handles; views returned before stay valid."""
+        """Close the operating system's handles; views that were returned stay valid."""
         ...
 
 
 @runtime_checkable
 class FileBacked(Protocol):
-    """A source whose bytes may be a range of a file, for copying inside the kernel."""
+    """A source whose bytes may be a range of a file, which the kernel can copy directly."""
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
         """(file descriptor, byte offset of the range in that file), or None."""
@@ -103,10 +103,10 @@ def check_range(source: Source, offset: int, length: int) -> None:
 
 
 def peek(source: Source, offset: int, length: int) -> bytes:
-    """Up to `length` bytes at `offset`, to inspect a possible structure; b"" if there are none.
+    """Up to `length` bytes at `offset`, to test for a structure; b"" if there are none.
 
-    This is the only read that raises no error. It returns fewer bytes at the end of the source,
-    and b"" if the system cannot read.
+    This is the only read that raises no error. It returns fewer bytes at the end of the source, and
+    b"" if the read fails.
     """
     length = min(length, source.size - offset)
     if offset < 0 or length <= 0:
@@ -119,14 +119,14 @@ def peek(source: Source, offset: int, length: int) -> bytes:
 class Window:
     """A range of another source, such as a partition of a disk.
 
-    The range may extend past the end of the evidence. Existing bytes can be read; missing ones
-    are counted.
+    The range may extend past the end of the evidence. The existing bytes can be read, and the
+    missing ones are counted.
 
     Args:
         source: the source; closing the window leaves it open unless `owns` is set.
         offset: first byte of the range.
         size: nominal size of the range in bytes.
-        owns: closing the window closes the source.
+        owns: whether closing the window closes the source.
 
     Attributes:
         size: bytes of the range that exist and can be read.

@@ -1,4 +1,4 @@
-"""One read of all data of a source, in chunks and with threads."""
+"""A single pass over all data of a source, in chunks and with threads."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Result = TypeVar("Result")
 
 
 def data_pieces(source: Source, unit: int, most: int | None = None) -> Iterator[tuple[int, int]]:
-    """(byte offset, length) of chunks of data, in whole units, without holes and lost ranges.
+    """(byte offset, length) of chunks of data in whole units; holes and lost ranges are skipped.
 
     Args:
         source: the evidence.
-        unit: bytes; chunks start and end at multiples of it.
+        unit: bytes; chunks start and end at multiples of this number.
         most: bytes of data after which to stop.
     """
     end, last = 0, source.size - source.size % unit
@@ -66,7 +66,7 @@ def stream(
 
     Args:
         pieces: (byte offset, length) of each chunk.
-        look: function of both, called in a thread.
+        look: function of byte offset and length, called in a thread.
         progress: called with (bytes done, bytes in total).
     """
     waiting: deque[tuple[int, Future[Result]]] = deque()

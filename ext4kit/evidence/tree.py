@@ -46,12 +46,12 @@ _DEPTH = 8  # limit of nested volumes
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A volume and the volumes in it; numbers are assigned when all are known.
+    """A volume and the volumes in it; numbers are assigned when all volumes are known.
 
     Attributes:
-        stored: where its first byte is stored, if it is not a range of the image: the source of a
-            volume, and the offset there.
-        state: state of an encrypted volume: "open", "locked", or why it cannot be read; else "".
+        stored: for a volume that is not a range of the image, where its first byte is stored:
+            (source of a volume, offset there).
+        state: for an encrypted volume, "open", "locked", or why it cannot be read; else "".
     """
 
     volume: Volume
@@ -71,12 +71,13 @@ def open_evidence(
     """Open an image in any supported container, or a block device, read-only.
 
     Args:
-        path: a raw image, the first segment of a split image or a container, or a device; or the
-            bytes of a disk, which are closed with the evidence.
-        phrases: passphrases and contents of key files, for encrypted volumes; or a function that
-            gives those of the volume with a UUID.
-        limits: of what opening may cost; the usual ones without it.
-        form: one of `openers.formats()`, to read it as nothing else.
+        path: a raw image, the first segment of a split image, a container or a device; or a source
+            with the bytes of a disk, which is closed with the evidence.
+        phrases: passphrases and contents of key files for encrypted volumes; or a function that
+            returns those for the volume with a given UUID.
+        limits: limits of opening; by default, the usual ones.
+        form: the format to read the image in, one of `openers.formats()`; by default, it is
+            detected.
         offset: byte at which the only volume starts; no partition table is read.
 
     Raises:
@@ -104,7 +105,7 @@ def open_evidence(
 
 
 def _find_volumes_of_each(evidence: Evidence, keys: Keys, offset: int | None) -> None:
-    """Set the volumes of each reading; one that has none that can be opened is no hindrance."""
+    """Set the volumes of each reading; an error in one reading does not prevent the other."""
     readings = [evidence, *([evidence.other] if evidence.other else [])]
     failures = []
     for reading in readings:
@@ -129,7 +130,7 @@ def _volumes_of(evidence: Evidence, keys: Keys, offset: int | None) -> tuple[Vol
 
 
 def _report_mounts(path: Path, problems: Problems) -> None:
-    """Warn of a file system that is in use: it changes what is read, and overwrites the deleted."""
+    """Warn of a mounted file system: it changes during the work and overwrites deleted content."""
     for place in writable_mounts(path):
         text = f"is mounted read-write at {os.fsdecode(place)}: it changes while it is read, and"
         text += " deleted content is overwritten; unmount it, or work on an image"
@@ -137,7 +138,7 @@ def _report_mounts(path: Path, problems: Problems) -> None:
 
 
 def _check_pieces(source: SplitFile, problems: Problems) -> None:
-    """Report segments of unequal size: all but the last must be equal, else one is truncated."""
+    """Report segments of unequal size: all except the last must be equal, else one is truncated."""
     for path, size in zip(source.paths[1:-1], source.sizes[1:-1], strict=True):
         if size != source.sizes[0]:
             text = f"has {size:,} bytes, the first has {source.sizes[0]:,}: check the copies"
@@ -151,9 +152,9 @@ def find_volumes(
 
     Args:
         source: the disk.
-        keys: for encrypted volumes.
+        keys: keys of encrypted volumes.
         problems: collects defects of tables and headers.
-        pretended: kind of the first bytes of a disk that is known to be none, and not listed.
+        pretended: a kind that the first bytes of the disk only imitate; it is not listed.
 
     Raises:
         AccessError: passphrases were given and none opens a volume.
@@ -170,7 +171,7 @@ def _with_inner(
     """The volumes of a disk, each followed by the volumes in it."""
     roots = [_Node(each) for each in volumes]
     waiting, seen = list(_unlocked(roots, keys, problems)), 0
-    while seen < len(waiting):  # logical volumes may hold physical ones, also if encrypted
+    while seen < len(waiting):  # a logical volume may contain a physical one
         physical = [node for node in waiting[seen:] if node.volume.kind == LVM]
         seen = len(waiting)
         found = _logical(physical, problems) if physical else []
@@ -179,7 +180,7 @@ def _with_inner(
 
 
 def _unlocked(nodes: list[_Node], keys: Keys, problems: Problems) -> Iterator[_Node]:
-    """The volumes, and those in encrypted ones that a passphrase opens."""
+    """The volumes, including those in encrypted volumes that a passphrase opens."""
     for node in nodes:
         yield node
         if node.depth < _DEPTH:
@@ -237,7 +238,7 @@ def _inside(
 
 
 def _logical(physical: list[_Node], problems: Problems) -> list[_Node]:
-    """The logical volumes of physical volumes, each below the first physical one of its group."""
+    """The logical volumes of all groups, each listed below a physical volume of its group."""
     from ext4kit.evidence.containers.lvm import find_logical
 
     found = []
@@ -333,7 +334,7 @@ def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
         text = f"{text}, at byte {signature.offset:,}"
         problems.add(_WHOLE, text, Severity.NOTE)
     elif signature.kind != UNKNOWN and not _is_of_partition(signature, volumes):
-        # the evidence does not show which of both is in use
+        # the evidence does not show which of the two is in use
         text = f"has a partition table and is also {signature.kind}; both are listed"
         problems.add(_WHOLE, text, Severity.WARNING)
         volumes.insert(0, _volume(source, whole, signature))
@@ -341,7 +342,7 @@ def _listed(source: Source, problems: Problems) -> tuple[Volume, ...]:
 
 
 def _is_of_partition(signature: VolumeSignature, volumes: Sequence[Volume]) -> bool:
-    """Whether the last sectors of the disk show what a partition that reaches there is."""
+    """Whether a signature in the last sectors of the disk belongs to a partition ending there."""
     return any(
         each.kind == signature.kind
         and 0 < each.offset <= signature.offset < each.offset + each.size
@@ -352,7 +353,7 @@ def _is_of_partition(signature: VolumeSignature, volumes: Sequence[Volume]) -> b
 def _volumes(
     source: Source, part: Partition, signature: VolumeSignature | None = None
 ) -> Iterator[Volume]:
-    """The volume in a part of a source, and what else it is behind its first bytes."""
+    """The volume in a partition, and a second one if other bytes of it have another signature."""
     first = _volume(source, part, signature)
     behind = behind_first_sector(first.source, first.kind)
     if behind is None:

@@ -13,13 +13,13 @@ from ext4kit.fields import VolumeFacts
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A partition, a volume in another volume, or the whole image without a partition table.
+    """A partition, a volume in another volume, or the whole of an unpartitioned image.
 
     Attributes:
-        index: its number in the evidence, from 1 on.
-        offset: byte offset in the image, or in the logical or unlocked volume that it lies in.
+        index: number of the volume in the evidence, from 1.
+        offset: byte offset in the image, or in the logical or unlocked volume that contains it.
         size: bytes according to the partition table; `source.size` counts those in the image.
-        kind: as blkid names it: "ext4", "jbd", "xfs", "crypto_LUKS" ...; or "unknown".
+        kind: kind as blkid names it ("ext4", "jbd", "xfs", "crypto_LUKS" ...), or "unknown".
         label: the volume's own name, "" if it has none.
         uuid: the volume's own UUID or serial number, "" if it has none.
         scheme: "gpt", "mbr", "bsd" ...; "mbr/bsd" within a partition; "luks", "lvm2"; "" when
@@ -28,12 +28,13 @@ class Volume:
         source: the volume's bytes.
         backup: whether the first superblock of ext is destroyed and a backup was found.
         parent: number of the volume that contains it, 0 for the disk itself.
-        version: of the format, as blkid names it: "FAT32", "2" of LUKS; "" if there is none.
-        name: "group/volume" of the logical volume that it is or lies in; "" of others.
-        hides: what else its bytes are, although it begins like its kind: "a partition table" ...;
-            that is listed too.
-        first_byte: where its first byte is stored: number of the volume, 0 for the image, and
-            offset there; None if a physical volume is missing, or it is not known.
+        version: version of the format as blkid names it ("FAT32", "2" for LUKS); "" if there is
+            none.
+        name: "group/volume" if it is a logical volume or is inside one; else "".
+        hides: a second format that its bytes contain, such as "a partition table", which is listed
+            too; "" for none.
+        first_byte: where the first byte is stored: (number of the volume or 0 for the image, offset
+            there); None if unknown or if a physical volume is missing.
     """
 
     index: int
@@ -54,7 +55,7 @@ class Volume:
 
     @classmethod
     def of(cls, window: Window, signature: VolumeSignature, scheme: str, description: str) -> Self:
-        """The volume in a range of a source; its number is not known yet."""
+        """The volume in a range of a source; its number is assigned later."""
         return cls(
             index=0,
             offset=window.offset,
@@ -71,13 +72,13 @@ class Volume:
 
     @property
     def place(self) -> str:
-        """What tells it from the others of the same disk or volume: scheme, name, byte offset."""
+        """Text that identifies the volume within its disk or volume: scheme, name, byte offset."""
         name = f":{self.name.replace('/', ':')}" if self.name else ""
         return f"{self.scheme}{name}@{self.offset}"
 
     @property
     def frame(self) -> str:
-        """In what its offset, and those in its file system, count."""
+        """Text that names what its offset, and the offsets in its file system, count from."""
         if not self.parent:
             return "the image"
         unlocked = f"the unlocked bytes of volume {self.parent}"
@@ -85,12 +86,12 @@ class Volume:
 
     @property
     def is_ext(self) -> bool:
-        """Whether it is ext2, ext3 or ext4; an external journal is not a file system."""
+        """Whether the volume is ext2, ext3 or ext4 (an external journal is not)."""
         return self.kind in EXT_KINDS
 
     @property
     def format(self) -> str:
-        """Kind and version for people; that of ext says nothing."""
+        """Kind and version for display; the version of ext is omitted."""
         return self.kind if self.is_ext or not self.version else f"{self.kind} ({self.version})"
 
     def as_facts(self) -> VolumeFacts:

@@ -43,7 +43,7 @@ Node = dict[str, object]
 
 
 class CaseUco(TextFormat):
-    """A graph; each line has a file and its location."""
+    """A JSON-LD graph; each line has a file and its location."""
 
     takes_ranges: ClassVar[bool] = True
 
@@ -56,18 +56,18 @@ class CaseUco(TextFormat):
         place = f"{subject.fs.superblock.uuid_text} {where} {evidence.path.name}"
         self._base = hashlib.sha256(place.encode(errors="surrogateescape"))
         self._system = self._identity("file system")
-        self._above: list[tuple[str, Counter[str]]] = []  # directories, and the names listed
+        self._above: list[tuple[str, Counter[str]]] = []  # open directories, and their names so far
         self.stream.write(f'{{"@context":{_ENCODE(_CONTEXT)},\n"@graph":[\n')
         self.stream.write(",\n".join(map(_ENCODE, self._provenance())))
 
     def files(self, batch: Batch) -> None:
-        """Write the file and the relationship that gives its location."""
+        """Write each file and the relationship that gives its location."""
         parts = [""]
         for row, ranges, digests in zip(
             batch.rows, batch.ranges, batch.complete_digests, strict=True
         ):
             self.count += 1
-            gone = row.gone  # its values distinguish files of one name and inode
+            gone = row.gone  # also distinguishes files with the same name and inode
             turn = f"{row.state} {gone.first_block} {_told(row)}" if gone else self._repeated(row)
             identity = self._identity(f"{row.path} {row.number} {row.generation} {turn}")
             nodes = [_file(row, identity, digests), _place(identity, self._system, ranges)]
@@ -75,9 +75,9 @@ class CaseUco(TextFormat):
         self.stream.write(",\n".join(parts) if batch.rows else "")
 
     def _repeated(self, row: FileRow) -> str:
-        """What tells apart a live name that a damaged directory lists again; "" the first time.
+        """A text that distinguishes repetitions of a live name in a damaged directory; "" at first.
 
-        A directory comes before what is in it, so that only those above a row have to be kept.
+        A directory precedes its content, so only the directories above the current row are kept.
         """
         folder, _, name = row.path.rpartition("/")
         while self._above and not f"{folder}/".startswith(f"{self._above[-1][0]}/"):
@@ -93,9 +93,9 @@ class CaseUco(TextFormat):
         self.stream.write("\n]}\n")
 
     def _identity(self, what: str) -> str:
-        """An identifier without its last 32 bits; it is the same in every export.
+        """An identifier without its last 32 bits; each export gives the same identifier.
 
-        With these bits it has the form of a name-based UUID (version 5).
+        With the last 32 bits appended, it has the form of a name-based UUID (version 5).
         """
         state = self._base.copy()
         state.update(b"\0" + what.encode())
@@ -105,7 +105,7 @@ class CaseUco(TextFormat):
         return f"urn:uuid:{'-'.join(parts)}-{digits[20:24]}"
 
     def _provenance(self) -> Iterator[Node]:
-        """The tool, the evidence, the file system, and the action that read it."""
+        """The objects of the tool, the evidence, the file system, and the examination."""
         subject, volume = self.subject, self.subject.volume
         tool, image = self._identity("tool"), self._identity("image")
         yield {
@@ -151,7 +151,7 @@ class CaseUco(TextFormat):
 
 
 def _told(row: FileRow) -> tuple[int | None, ...]:
-    """What tells apart files of one name and inode."""
+    """Values that distinguish files with the same name and inode."""
     return (row.size, row.links, row.atime, row.mtime, row.ctime, row.crtime, row.dtime)
 
 
@@ -237,7 +237,7 @@ def _recovered(file: DeletedFile) -> Node:
 
 
 def _place(source: str, target: str, ranges: list[Range], kind: str = "volume") -> Node:
-    """Relationship: one object is in the other, with a facet for each located range, in order."""
+    """The relationship "source is in target", with a facet for each located range, in order."""
     node: Node = {
         "@id": _iri(source, 5),
         "@type": "observable:ObservableRelationship",

@@ -1,6 +1,6 @@
-"""The columns of a file: one line each, from which CSV, JSON lines, their schema and SQL derive.
+"""The columns of a file, from which CSV, JSON lines, their schema and SQL are derived.
 
-Values are taken for a batch of files at once. A column is in all these formats, under one name.
+Values are computed for a batch of files at once. A column has the same name in all formats.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Shape(Enum):
     NUMBER = auto()
     TEXT = auto()
     TIME = auto()  # ns; ISO 8601 in a table for people
-    MODE = auto()  # octal there
-    FLAG = auto()  # yes or no there
-    NAME = auto()  # exact bytes; text, and the bytes beside it where the text is not exact
-    TEXTS = auto()  # several
+    MODE = auto()  # octal in a table for people
+    FLAG = auto()  # yes or no in a table for people
+    NAME = auto()  # exact bytes; given as text, with the bytes added where the text is not exact
+    TEXTS = auto()  # several texts
     BETWEEN = auto()  # a pair of transactions; two columns of a table, four of a database
 
 
@@ -56,14 +56,14 @@ class Column:
     """A column.
 
     Attributes:
-        name: in all formats.
+        name: name in all formats.
         kind: type and description of the field in JSON.
-        of: the values of a batch.
-        shape: of the value.
-        sql: type in the database, where it does not follow from the shape.
-        is_gone: whether only deleted files have it; JSON leaves it out of live ones.
-        is_optional: whether JSON leaves it out where there is none.
-        only: formats that have it, if not all have.
+        of: gives the values of a batch.
+        shape: form of the value.
+        sql: type in the database, if it does not follow from the shape.
+        is_gone: whether only deleted files have the column; JSON omits it for live files.
+        is_optional: whether JSON omits the field if it has no value.
+        only: formats that have the column.
     """
 
     name: str
@@ -80,7 +80,7 @@ class FileColumns:
     """The files of a batch, column by column.
 
     Args:
-        batch: the files; all are live ones, or none is.
+        batch: the files, either all live or all deleted.
     """
 
     def __init__(self, batch: Batch) -> None:
@@ -101,28 +101,28 @@ class FileColumns:
 
     @property
     def is_known(self) -> list[bool]:
-        """Whether the path is known."""
+        """Per file: whether its path is known."""
         return [raw is not None for raw in self.field("raw")]
 
     @property
     def state(self) -> list[RowState]:
-        """Live, deleted or earlier."""
+        """Per file: live, deleted or earlier."""
         return [row.state for row in self.rows]
 
     def field(self, name: str) -> Sequence[Value]:
-        """A field of the rows."""
+        """The values of one field of the rows."""
         return self._fields[name]
 
     def gone(self, of: Callable[[DeletedFile], Value]) -> Values:
-        """A value of the deleted files, None of live ones."""
+        """The value of `of` for each deleted file; None for live files."""
         return repeat(None, len(self)) if self.files is None else list(map(of, self.files))
 
     def digest(self, name: HashName) -> Values:
-        """A hash of each."""
+        """One hash of each file."""
         return [digests.get(name) for digests in self._digests]
 
     def each(self, of: Callable[[FileRow], Value]) -> Values:
-        """A value of each row."""
+        """The value of `of` for each row."""
         return list(map(of, self.rows))
 
 
@@ -154,7 +154,7 @@ def _deletion_ground(files: FileColumns) -> Values:
     return files.gone(lambda file: file.deletion and file.deletion[1])
 
 
-_SHOWN = "The path as it is shown; below `/$Unnamed` and `/$Carved` made up."
+_SHOWN = "The path as other formats show it; a path below `/$Unnamed` or `/$Carved` is made up."
 _NUMBER, _TIME = Shape.NUMBER, Shape.TIME
 COLUMNS = (
     Column("state", RowState, lambda files: files.state, sql="TEXT NOT NULL"),
@@ -165,7 +165,7 @@ COLUMNS = (
     Column("path_known", bool, lambda files: files.is_known, Shape.FLAG, only=("csv", "sql")),
     Column(
         "path_ground",
-        Annotated[Ground | None, "What the path of a deleted file rests on."],
+        Annotated[Ground | None, "Evidence for the path of a deleted file."],
         _gone("path_ground"),
         is_gone=True,
     ),
@@ -195,7 +195,9 @@ COLUMNS = (
     Column("sources", dict[str, str], _gone("sources"), Shape.TEXTS, is_gone=True, only=("sql",)),
     Column(
         "problems",
-        Annotated[tuple[str, ...], "Reasons for less than everything."],
+        Annotated[
+            tuple[str, ...], "Reasons why the content is incomplete or uncertain, as sentences."
+        ],
         _gone("problems"),
         Shape.TEXTS,
         is_gone=True,
@@ -207,7 +209,8 @@ COLUMNS = (
 
 # --------------------------------------------------------------------------- tables for people
 
-# First characters of a formula in spreadsheets, and the quote itself, so that it can be removed.
+# Characters that begin a formula in spreadsheets, and the quote itself, so that a reader can tell
+# which quotes were added.
 _GUARDED = frozenset("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 
 
@@ -230,7 +233,7 @@ def table_names() -> tuple[str, ...]:
 
 
 def table_rows(batch: Batch) -> Iterator[tuple[Value, ...]]:
-    """The cells of a table for people; text from the evidence is guarded, a path by its slash."""
+    """The cells of a table for people; text is guarded, except paths, which start with `/`."""
     files = FileColumns(batch)
     found: list[Values] = []
     for each in _columns("csv"):
@@ -254,7 +257,7 @@ _CELLS: dict[Shape, Callable[[Value], str | None]] = {
 
 
 def _sides(pairs: Values) -> tuple[list[TransactionTime | None], list[TransactionTime | None]]:
-    """The last time each file was there, and the first time it was not."""
+    """(last time at which each file existed, first time at which it did not)."""
     known = [pair or (None, None) for pair in pairs]
     return [pair[0] for pair in known], [pair[1] for pair in known]
 
@@ -362,7 +365,7 @@ def held(value: int | None) -> int | None:
 
 
 def exact(name: bytes | None, text: str | None) -> bytes | None:
-    """The bytes of a name whose text differs from them."""
+    """The bytes of a name if its text does not represent them exactly, else None."""
     return None if name is None or (text or "").encode() == name else name
 
 

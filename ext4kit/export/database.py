@@ -1,6 +1,6 @@
 """A case as an SQLite database, for the standard client, Datasette and other programs.
 
-`schema.sql` declares the tables, `indexes.sql` the indexes. The file must not exist before. An
+`schema.sql` declares the tables, `indexes.sql` the indexes. The file must not exist yet. An
 unfinished database is named `*.incomplete`, like every output.
 """
 
@@ -42,8 +42,8 @@ class Database(Format):
     """Writes the tables, then the indexes.
 
     Args:
-        subject: what is exported.
-        path: an empty file of the output.
+        subject: what is exported, and how.
+        path: the empty output file.
     """
 
     takes_types: ClassVar[bool] = True
@@ -89,7 +89,7 @@ class Database(Format):
         self._insert("findings", (_problem(self._volume, one) for one in problems))
 
     def signs(self, found: Sequence[Indicator] | None) -> None:
-        """Fill `signs`; `meta` tells whether they were searched."""
+        """Fill `signs`; `meta` records whether signs were searched."""
         state = "searched" if found is not None else _NO_SIGNS
         self._insert("meta", [{"key": "signs", "value": state}])
         for one in found or ():
@@ -97,7 +97,7 @@ class Database(Format):
 
     def end(self) -> None:
         """Create the indexes and close."""
-        self._script(_sql("indexes.sql"))  # ends the transaction first
+        self._script(_sql("indexes.sql"))  # the script first commits the open transaction
         self._to.close()
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ def _volumes(subject: Subject) -> Iterator[Row]:
 
 
 def _named(column: str, name: bytes | None) -> Row:
-    """A column with the text of a name, and one with its bytes where they differ."""
+    """A column with the text of a name, and one with its bytes if the text is not exact."""
     text = None if name is None else printable(name)
     return {column: text, f"{column}_bytes": exact(name, text or "")}
 
@@ -216,7 +216,7 @@ def _value(value: EventValue) -> Cell:
 
 
 def _finding(volume: int, finding: Finding) -> Row:
-    """A row of `findings`: of verify."""
+    """A row of `findings` for a finding of verify."""
     return {
         "volume_id": volume,
         "source": "verify",
@@ -234,7 +234,7 @@ def _finding(volume: int, finding: Finding) -> Row:
 
 
 def _problem(volume: int, problem: Problem) -> Row:
-    """A row of `findings`: met while reading."""
+    """A row of `findings` for a problem met while reading."""
     return {
         "volume_id": volume,
         "source": "reading",

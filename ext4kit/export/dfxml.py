@@ -37,7 +37,7 @@ _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 {files}
   </source>
 """
-_NOT_XML = re.compile("[\ufffe\uffff]")  # others that XML forbids are already escaped as \xNN
+_NOT_XML = re.compile("[\ufffe\uffff]")  # further characters that XML forbids are already escaped
 
 
 class Dfxml(TextFormat):
@@ -62,7 +62,7 @@ class Dfxml(TextFormat):
         self.stream.write(head + "\n".join(self._volume()) + "\n")
 
     def _volume(self) -> Iterator[str]:
-        """The elements of the volume; with its offset where the image holds it unchanged."""
+        """The elements of the volume, with its offset if the image holds the volume unchanged."""
         superblock, shift = self.subject.fs.superblock, self._shift
         yield "<volume>" if shift is None else f'<volume offset="{shift}">'
         if shift:
@@ -122,7 +122,7 @@ def _inode(row: FileRow, number: int) -> str:
 
 
 def _runs(ranges: list[Range], shift: int | None) -> Iterator[str]:
-    """The runs; with their image offsets where the image holds the volume unchanged."""
+    """The runs, with their image offsets if the image holds the volume unchanged."""
     if not ranges:
         return
     yield "<byte_runs>"
@@ -142,7 +142,7 @@ def _element(name: str, value: object, attributes: str = "") -> str:
 
 
 def _text(text: str) -> str:
-    """Text between tags."""
+    """A text escaped for use between tags."""
     if not text.isascii():
         text = _NOT_XML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return escape(text)

@@ -10,17 +10,17 @@ from ext4kit.filesystem.content import Content
 from ext4kit.output import hash_zeros, output_limit
 
 HASHES: tuple[HashName, ...] = ("md5", "sha1", "sha256")
-_KEPT = 1 << 16  # inodes with several names
+_KEPT = 1 << 16  # most inodes with several names whose digests are cached
 
 
 class Digester:
     """Hashes contents.
 
-    All contents together are read up to `output_limit`, including holes. After that there are no
-    more digests.
+    All contents together are read up to `output_limit`, including holes; further contents get no
+    digests.
 
     Args:
-        names: of `HASHES`.
+        names: names of hashes in `HASHES`.
         blocks: number of blocks of the file system.
     """
 
@@ -30,7 +30,7 @@ class Digester:
         self._known: dict[int, SomeDigests] = {}
 
     def of(self, content: Content | None, number: int | None = None) -> SomeDigests:
-        """The digests in hex by name; {} without content, or when a part is unreadable.
+        """The digests in hex by hash name; {} without content, or if a part of it is unreadable.
 
         Args:
             content: the content to hash.

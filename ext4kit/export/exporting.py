@@ -42,7 +42,7 @@ TEXT_FORMATS: dict[str, type[TextFormat]] = {
 DATABASE = "db"
 PARTS = ("live", "deleted", "events", "findings", "signs")
 _EVENTS_AT_ONCE = 4096
-_MOST_SIGHTINGS = 1_000_000  # of one rule
+_MOST_SIGHTINGS = 1_000_000  # most sightings per rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Target:
     """Destination of a format.
 
     Attributes:
-        format: of `TEXT_FORMATS`, or `DATABASE`.
+        format: a name in `TEXT_FORMATS`, or `DATABASE`.
         path: a new file; None for standard output.
     """
 
@@ -62,8 +62,8 @@ class Export:
     """Open formats, and the numbers of records written to them.
 
     Attributes:
-        counts: files by state, events, hints, findings, signs.
-        grades: deleted files by grade, without earlier versions.
+        counts: number of files by state, of events, hints, findings and signs.
+        grades: number of deleted files by grade, without earlier versions.
     """
 
     def __init__(self, subject: Subject, formats: dict[str, Format]) -> None:
@@ -98,7 +98,7 @@ class Export:
             self._give(batch)
 
     def gone(self, files: Sequence[DeletedFile], progress: Progress | None = None) -> None:
-        """Write deleted files, and earlier versions among them."""
+        """Write the deleted files, including earlier versions."""
         types = self._any(lambda each: each.takes_types)
         for batch in gone_batches(files, self._ranges, self._digester, progress, types):
             self._give(batch)
@@ -138,15 +138,15 @@ class Export:
         step: ProgressStep,
         is_whole: bool,
     ) -> None:
-        """Write all parts one after the other, so that only what signs need stays in memory.
+        """Write all parts one after the other, keeping only the data for the signs in memory.
 
         Args:
-            workspace: of the file system.
-            parts: of `PARTS`.
-            deleted: finds the deleted files.
-            selection: of the live files.
-            step: called with a title before each long step; gives its progress callback.
-            is_whole: whether no file is left out of a part; else signs are not searched.
+            workspace: workspace of the file system.
+            parts: names of parts in `PARTS`.
+            deleted: function that finds the deleted files.
+            selection: conditions of the live files.
+            step: called with a title before each long step; returns the progress callback for it.
+            is_whole: whether all files of each part are written; if not, signs are not searched.
         """
         with_signs = is_whole and self.wants_signs and {*PARTS} <= {*parts, "findings"}
         if "live" in parts:

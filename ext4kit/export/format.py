@@ -26,10 +26,10 @@ class Subject:
         volume: facts of the volume that holds the file system.
         fs: the file system.
         started: start time, ns.
-        locator: address of the file system; "" if it is not told.
+        locator: address of the file system; "" if it is not given.
         command: the command line, for the record.
         operator, case_number: as given; "" for none.
-        hashes: requested digests, by name.
+        hashes: names of the requested hashes.
         fractions: whether times in a bodyfile have nine decimal places.
     """
 
@@ -50,7 +50,7 @@ class Format:
 
     Attributes:
         takes_ranges: whether it needs the location of content.
-        takes_types: whether it takes the type by content of all deleted files.
+        takes_types: whether it needs the type by content of all deleted files.
         takes_events: whether it takes the timeline.
         takes_findings: whether it takes the findings of verify and the problems.
         takes_signs: whether it takes the signs of tampering and intrusion.

@@ -28,8 +28,8 @@ from ext4kit.report.safe import printable, printable_lines
 from ext4kit.selection import Selection
 from ext4kit.units import Progress
 
-AT_ONCE = 1 << 13  # rows of a batch, each some 4 KiB with its record
-_TOLD = 64  # rows between two progress calls, where contents are read
+AT_ONCE = 1 << 13  # rows per batch; a row with its record takes some 4 KiB
+_TOLD = 64  # rows between two progress calls if contents are read
 RESIDENT = -1  # location of a range in the inode itself
 _COLUMNS = {"links": "links_count"} | {
     name: name for name in ("number", "generation", "mode", "uid", "gid", "size", "atime", "mtime",
@@ -49,18 +49,19 @@ class RowState(StrEnum):
 
 
 class FileRow(NamedTuple):
-    """A file; its fields are taken by name alone.
+    """A file; other modules use its fields by name only.
 
     Attributes:
         path: as `report.safe.printable` shows it; paths below `/$Unnamed` or `/$Carved` are
             artificial.
         raw: the exact bytes of the path; None when it is unknown.
-        number: of the inode; with the fields up to `crtime` None for content without one.
-        atime, mtime, ctime, crtime, dtime: ns; None for none.
-        target: of a symlink.
+        number: inode number; this and all fields up to `crtime` are None for content without an
+            inode.
+        atime, mtime, ctime, crtime, dtime: ns; None if there is none.
+        target: target of a symlink.
         gone: the record of a deleted file.
-        format: file type by content of a deleted file, where a format takes it; always of content
-            that was found without a map.
+        format: file type by content of a deleted file, if a format needs it; always given for
+            content that was found without a map.
     """
 
     path: str
@@ -83,7 +84,7 @@ class FileRow(NamedTuple):
 
     @property
     def state(self) -> RowState:
-        """Live, deleted or earlier."""
+        """Whether the file is live, deleted or an earlier version."""
         if self.gone is None:
             return RowState.LIVE
         return RowState.EARLIER if self.gone.superseded else RowState.DELETED
@@ -113,7 +114,7 @@ def kind_of(mode: int) -> FileType:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some rows, with the requested ranges and digests by name of each."""
+    """Some rows, each with its requested ranges, and its requested digests by name."""
 
     rows: list[FileRow]
     ranges: list[list[Range]]
@@ -124,7 +125,7 @@ class Batch:
 
     @property
     def complete_digests(self) -> list[SomeDigests]:
-        """Digests for formats that do not say how much of a content is left: of complete ones."""
+        """The digests of complete contents only, for formats that cannot mark incomplete ones."""
         pairs = zip(self.rows, self.digests, strict=True)
         return [digests if row.is_complete else {} for row, digests in pairs]
 
@@ -145,7 +146,7 @@ def live_batches(
         fs: the file system.
         ranges: whether to add the location of the content.
         digester: hashes the content; None for no hashes.
-        progress: called with (names done, total names; an estimate where they are very many).
+        progress: called with (names done, total names); a very large total is an estimate.
         selection: conditions of the files.
     """
     for some in LiveView(fs).walk(selection, at_once=AT_ONCE):
@@ -180,7 +181,7 @@ def _live_rows(fs: FileSystem, paths: list[bytes], table: InodeTable) -> Iterato
 
 
 def _live_ranges(fs: FileSystem, table: InodeTable, runs: Runs) -> list[list[Range]]:
-    """Per inode: location of its bytes, cut at its size."""
+    """Per inode: location of its content, cut at its size."""
     size = fs.superblock.block_size
     room = table.size[runs.owner] - runs.logical * size
     runs, room = runs.take(room > 0), room[room > 0]
@@ -211,7 +212,7 @@ def _live_digests(
 def _counted(
     found: Iterable[SomeDigests], done: int, total: int, progress: Progress | None
 ) -> Iterator[SomeDigests]:
-    """The digests of files, with a progress call after some of them."""
+    """The digests of files; the progress callback is called every `_TOLD` files."""
     for at, digests in enumerate(found, done + 1):
         yield digests
         if progress is not None and at % _TOLD == 0:
@@ -230,7 +231,7 @@ def gone_batches(
 ) -> Iterator[Batch]:
     """Deleted files and earlier versions, in the given order.
 
-    Digests are of the bytes that `recover` writes: of files with lost parts too.
+    Digests are those of the bytes that `recover` writes, even for files with lost parts.
 
     Args:
         files: the files.
@@ -277,6 +278,6 @@ def _gone_ranges(content: Content | None) -> list[Range]:
 
 
 def _plain_content(file: DeletedFile) -> Content | None:
-    """The content of which something is left; None for ciphertext."""
+    """The content of a file if some of it is left; None for ciphertext."""
     encrypted = file.inode is not None and file.inode.is_encrypted
     return None if encrypted or file.grade == "overwritten" else file.content()

@@ -22,7 +22,7 @@ def export_lines(export: Export, targets: Sequence[Target]) -> Iterator[str]:
     parts = [f"{counts[name]:,} {name}" for name in _COUNTED if counts[name]]
     yield ""
     yield ", ".join(parts) or "nothing there"
-    if counts["deleted"]:  # the line of `deleted`
+    if counts["deleted"]:  # as in the output of `deleted`
         yield counts_line(_grades(export))
     if counts["undated"]:
         yield f"{counts['undated']:,} events have no time: Timesketch does not get them"

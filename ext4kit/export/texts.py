@@ -1,4 +1,4 @@
-"""Times as text, with a cache, because many files share few different seconds."""
+"""Times as text, with a cache, because many files have the same times."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ext4kit.report.timeline import event_text
 from ext4kit.timeline import Event
 from ext4kit.zones import UTC, times_in
 
-_TIMES = {  # of a row
+_TIMES = {  # times of a row
     "atime": "Last Access Time",
     "mtime": "Content Modification Time",
     "ctime": "Metadata Modification Time",
@@ -58,7 +58,7 @@ class Timesketch(TextFormat):
     """Common part of CSV and JSONL.
 
     A file has several rows that differ only in their times. `around` gives the text before and
-    after the times, `between` the times.
+    after the times, `between` the text of a time.
     """
 
     takes_events: ClassVar[bool] = True
@@ -126,7 +126,7 @@ class TimesketchJsonl(Timesketch):
     """The rows as JSON lines, without empty fields."""
 
     def around(self, message: str, rest: Mapping[str, object]) -> tuple[str, str]:
-        """Begin and end of an object."""
+        """The beginning and the end of an object."""
         values = ((name, rest.get(name)) for name in self.columns[len(_TIMED) :])
         fields = json_line({name: value for name, value in values if value is not None})
         return f"{json_line({'message': message})[:-1]}, ", f", {fields[1:]}\n"

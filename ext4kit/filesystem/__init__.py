@@ -1,4 +1,4 @@
-"""The file system: geometry, inodes, block maps, directories, bitmaps, xattrs, content."""
+"""Reading of the file system: geometry, inodes, block maps, directories, bitmaps, content."""
 
 from ext4kit.filesystem.filesystem import FileSystem, WalkEntry
 

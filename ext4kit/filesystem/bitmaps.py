@@ -19,10 +19,10 @@ from ext4kit.problems import Problems
 class Bitmaps:
     """The block and inode bitmaps of a file system, each read on first use.
 
-    If a bitmap cannot be read, everything in its group counts as in use, which is the cautious
-    result for recovery, and a problem is reported. The same holds for a block bitmap that marks
-    bitmaps or inode tables in its group as free (kernel fs/ext4/balloc.c,
-    `ext4_valid_block_bitmap`, which checks this without flex_bg).
+    If a bitmap cannot be read, a problem is reported and everything in its group counts as in use,
+    which is the safe assumption for recovery. The same holds for a block bitmap that marks bitmaps
+    or inode tables in its group as free (kernel fs/ext4/balloc.c, `ext4_valid_block_bitmap`, which
+    checks this without flex_bg).
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Bitmaps:
         return self._look_up("block", group, bit)
 
     def blocks_unknown(self, start: Int64s, length: Int64s | int = 1) -> Bools:
-        """True where a bitmap of the run was requested before and cannot be read."""
+        """True where a bitmap that covers the run was requested before but cannot be read."""
         superblock, unread = self._superblock, np.array(sorted(self._unread), np.int64)
         first = (start - superblock.first_data_block) // superblock.blocks_per_group
         last = (start + length - 1 - superblock.first_data_block) // superblock.blocks_per_group
@@ -130,14 +130,14 @@ class Bitmaps:
         return bits
 
     def _own(self, group: int, count: int) -> UInt8s:
-        """Bits of the bitmaps and inode tables located in a group, of whichever group they are."""
+        """Bits of the bitmaps and inode tables in a group, including those of other groups."""
         superblock = self._superblock
         start, ratio = first_block(superblock, group), superblock.cluster_ratio
         bits = np.zeros(count, np.uint8)
         for places, length in self._metadata_locations:
             edges = (start - length + 1, start + superblock.blocks_per_group)
             first = places[slice(*np.searchsorted(places, edges).tolist())] - start
-            if not len(first):  # most groups with flex_bg
+            if not len(first):  # true of most groups with flex_bg
                 continue
             begin = np.minimum(np.maximum(first, 0) // ratio, count)
             end = np.minimum(-(-(first + length) // ratio), count)

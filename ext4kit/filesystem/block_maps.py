@@ -22,8 +22,8 @@ from ext4kit.units import Integers, widen
 
 MOST_BLOCKS = 1 << 40  # limit of a plausible size: 4 PiB in blocks of 4 KiB
 NODE_BYTES_AT_ONCE = 64 << 20
-# In an undamaged file system a block has one owner, and old states of files share a few. Maps
-# that are built to share all their nodes are cut at this limit.
+# In an undamaged file system a block has one owner, and old states of files share a few. Hostile
+# maps that share all their nodes are cut at this limit.
 OWNERS_A_BLOCK = 8
 SPARE_PIECES = 1 << 16
 
@@ -83,7 +83,7 @@ class _MapWalk:
     """The results of a level-by-level walk so far.
 
     Attributes:
-        left: how many more nodes and runs may be added.
+        left: number of nodes and runs that may still be added.
         at_once: number of nodes that are read together.
     """
 
@@ -97,13 +97,13 @@ class _MapWalk:
     seen: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def in_bounds(self, owner: Rows, block: Int64s, length: Int64s) -> Bools:
-        """True where a run is in the file system; marks the owners of all others as damaged."""
+        """True where a run is in the file system; marks the owners of other runs as damaged."""
         fits = (block > 0) & (length > 0) & (block + length <= self.blocks_count)
         self.damaged[owner[~fits]] = True
         return fits
 
     def _may_follow(self, owner: Rows) -> int:
-        """How many of these rows may be added; marks the owners of the rest as damaged."""
+        """Number of these rows that may be added; marks the owners of the rest as damaged."""
         count = min(len(owner), self.left)
         self.left -= count
         self.damaged[owner[count:]] = True
@@ -115,7 +115,7 @@ class _MapWalk:
         self.runs.append(runs.take(fits[: self._may_follow(runs.owner[fits])]))
 
     def descend(self, owner: Rows, block: Int64s) -> tuple[Rows, Bytes2D]:
-        """Read child nodes: (kept indexes, rows). A node that its owner repeats is a loop."""
+        """Read child nodes: (indexes of the kept ones, rows); a repeated node is a loop."""
         key = owner * np.int64(self.blocks_count) + block
         fresh = first_met(key, self.seen)
         self.damaged[owner[~fresh]] = True
@@ -148,7 +148,7 @@ def first_met(keys: Int64s, seen: Int64s) -> Bools:
 
 
 def merge_adjacent(runs: Runs) -> Runs:
-    """The runs, with those merged that continue each other on disk and in the file."""
+    """The runs, with neighbours merged that are contiguous both on disk and in the file."""
     if not len(runs):
         return runs
     follows = (
@@ -185,11 +185,11 @@ def map_inodes(
         i_block: uint8 (n, 60).
         flags: `i_flags` (n,).
         mapped: bool (n,), True where `i_block` is a map (`has_map`).
-        blocks_count: the file system's block count, the limit of block numbers. Blocks beyond
-            the end of the evidence are mapped; an error is reported when they are read.
+        blocks_count: block count of the file system, the limit of block numbers. Blocks beyond the
+            end of the evidence are mapped too, and cause an error when they are read.
         block_size: bytes per block.
         fetch: reads tree blocks.
-        readable: number of blocks in the evidence, if smaller.
+        readable: number of blocks in the evidence, if lower than `blocks_count`.
     """
     real = min(blocks_count, MOST_BLOCKS) if readable is None else readable
     most, at_once = OWNERS_A_BLOCK * real + SPARE_PIECES, NODE_BYTES_AT_ONCE // block_size
@@ -259,7 +259,7 @@ def _walk_indirect(walk: _MapWalk, i_block: Bytes2D, owner: Rows, per_block: int
 def _walk_indirect_tree(
     walk: _MapWalk, owner: Rows, block: Int64s, base: Int64s, level: int, per_block: int
 ) -> None:
-    """Follow one column of indirect blocks down to the pointers to content."""
+    """Follow an array of indirect blocks down to the pointers to content."""
     pending = [(owner, block, base, level)]
     while pending:
         owner, block, base, level = pending.pop()

@@ -1,4 +1,4 @@
-"""Block readers: all reads of file system blocks use one of them."""
+"""Block readers, which all reads of file system blocks use."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ext4kit.evidence.lost import merge_ranges, unreadable_ranges
 from ext4kit.evidence.source import Source, fileno_range
 
 _MANY_RUNS = 16  # number of runs from which on sorting them together is faster
-_GAP = 4 << 10  # bytes that are copied faster than they are skipped
-_NEAR = 32 << 10  # bytes that a disk reads faster than it skips them
-_TOGETHER = 1 << 20  # bytes at most of one read of nearby runs
+_GAP = 4 << 10  # gaps up to this many bytes are copied faster than skipped
+_NEAR = 32 << 10  # gaps up to this many bytes are read faster than skipped
+_TOGETHER = 1 << 20  # most bytes of one read of nearby runs
 
 
 class BlockReader(Protocol):
@@ -35,11 +35,11 @@ class BlockReader(Protocol):
     blocks_count: int
 
     def read(self, block: int, count: int = 1) -> memoryview:
-        """`count` blocks from `block` on, or AccessError."""
+        """`count` blocks from `block` on; raises AccessError if one is unreadable."""
         ...
 
     def read_many(self, blocks: Int64s) -> Bytes2D:
-        """The blocks of an int64 array (n,), as uint8 (n, block_size), or AccessError."""
+        """The blocks of an int64 array (n,), as uint8 (n, block_size); may raise AccessError."""
         ...
 
 
@@ -53,7 +53,7 @@ class HasUnreadableBlocks(Protocol):
 
 
 def unreadable_blocks(blocks: BlockReader) -> Int64s:
-    """Runs of blocks with bytes that the evidence is known to lack, int64 (n, 2): first, end."""
+    """Runs of blocks that are known as unreadable, int64 (n, 2): first block, end."""
     return blocks.lost_blocks() if isinstance(blocks, HasUnreadableBlocks) else merge_ranges([])
 
 
@@ -125,7 +125,7 @@ class SourceBlocks:
         """Read many runs by position; one read covers nearby runs and the bytes between them.
 
         Returns:
-            False if a read fails, also if it fails only in the bytes between.
+            False if a read fails, even if only bytes between the runs are unreadable.
         """
         together = max(_TOGETHER // self.block_size, 1)
         order = np.argsort(blocks, kind="stable")
@@ -171,7 +171,7 @@ class _OpenFile:
         """Read blocks directly into rows; False if the read fails."""
         if not hasattr(os, "preadv"):
             return False
-        with suppress(OSError):  # the caller's own read reports the error
+        with suppress(OSError):  # the caller's read reports the error
             place = self.base + block * self.block_size
             return bool(os.preadv(self.number, (rows.data,), place) == rows.nbytes)
         return False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ext4kit.filesystem.blocks import BlockReader
 
 CHUNK_BYTES = 4 << 20
-HEAD_BYTES = 64 << 10  # of a content, to tell its type
+HEAD_BYTES = 64 << 10  # bytes of a file from which its type is determined
 OUTSIDE = "the range lies beyond the end of the evidence"
 OVERFULL = "the block map names more blocks than the evidence holds"
 
@@ -31,7 +31,7 @@ class Chunk:
 
     Attributes:
         data: the bytes; None for zeros that are not stored (holes, unwritten extents).
-        lost: why the bytes could not be read, if a read failed; `data` is None then.
+        lost: if a read failed, why; `data` is then None.
     """
 
     offset: int
@@ -58,7 +58,7 @@ class Content:
 
     @property
     def is_overfull(self) -> bool:
-        """Whether the map exceeds the evidence: blocks mapped twice, or beyond its end."""
+        """Whether the map exceeds the evidence: it repeats blocks, or has blocks beyond the end."""
         return self.stored > self.blocks.blocks_count * self.blocks.block_size
 
     def chunks(self) -> Iterator[Chunk]:
@@ -92,7 +92,7 @@ class Content:
             yield Chunk(position, self.size - position, None)
 
     def _single_run_chunk(self, run: Runs) -> Chunk | None:
-        """The whole content of a small file in one run, the common case; None for any other."""
+        """The whole content of a small file that is one run (the common case), else None."""
         first, size, block_size = int(run.physical[0]), self.size, self.blocks.block_size
         count = -(-size // block_size)
         if run.logical[0] or run.unwritten[0] or not 0 < count <= run.length[0]:
@@ -131,16 +131,16 @@ class Content:
         return stream.read(max(min(offset + length, self.size) - offset, 0))
 
     def head(self) -> bytes:
-        """Its start, as much as tells its type; b"" where it cannot be read."""
+        """The first bytes, which determine the type; b"" if they cannot be read."""
         try:
             return self.read(0, HEAD_BYTES)
         except AccessError:
             return b""
 
     def open(self) -> io.BufferedReader:
-        """A seekable binary file object; its reads take only what they need.
+        """A seekable binary file object, which reads only the blocks that it needs.
 
-        Reads raise AccessError at bytes of the evidence that cannot be read.
+        A read raises AccessError at unreadable bytes.
         """
         return io.BufferedReader(ContentStream(self))
 
@@ -154,9 +154,10 @@ class Content:
     def stored_chunks(
         self, start: int, length: int, place: int, most: int = CHUNK_BYTES
     ) -> Iterator[Chunk]:
-        """Chunks of a range of the file at byte `place` of the file system.
+        """Chunks of a range of the file that is stored at byte `place` of the file system.
 
-        After a failed read the blocks are read one at a time, so that only bad ones are lost.
+        After a failed read, the blocks are read one at a time, so that only unreadable blocks are
+        lost.
         """
         size = self.blocks.block_size
         while length:
@@ -174,10 +175,10 @@ class Content:
 
 
 class ContentStream(io.RawIOBase):
-    """Read-only, seekable stream of the bytes of a content; zeros where none are stored.
+    """Read-only, seekable stream of the content of a file, with zeros in holes.
 
-    A read takes only the blocks that hold its bytes. It ends before the first unreadable byte; one
-    that begins there raises AccessError.
+    Only the blocks that hold the requested bytes are read. A read ends before the first unreadable
+    byte; a read that begins there raises AccessError.
     """
 
     def __init__(self, content: Content) -> None:
@@ -199,7 +200,7 @@ class ContentStream(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set and return the position; it may lie beyond the end, as in any file."""
+        """Set and return the position, which may be beyond the end, as in any file."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._content.size}
         if whence not in base or base[whence] + offset < 0:
             raise ValueError(f"no such position: {offset} ({whence})")
@@ -223,7 +224,7 @@ class ContentStream(io.RawIOBase):
         return filled
 
     def _stored_chunks(self, start: int, end: int) -> Iterator[Chunk]:
-        """The stored parts of a range, and what of it is lost."""
+        """The stored and the lost parts of a range."""
         blocks, inline = self._content.blocks, self._content.inline[start:end]
         if self._content.runs is None and inline:
             yield Chunk(start, len(inline), inline)

@@ -91,7 +91,7 @@ class DirTree:
         )
 
     def batches(self, size: int) -> Iterator[RowSlice]:
-        """Rows of so many entries at a time."""
+        """The rows in batches of `size` entries."""
         return (slice(at, min(at + size, len(self))) for at in range(0, len(self), size))
 
     @cached_property
@@ -109,7 +109,8 @@ class DirTree:
         """Entries of one directory whose names are consecutive in memory.
 
         Yields:
-            row in `folders`, rows of the entries, and their names, each preceded by a newline.
+            The row in `folders`, the rows of the entries, and their names, each preceded by a
+            newline.
         """
         if not len(self):
             return
@@ -126,10 +127,10 @@ class DirTree:
 
 @dataclass(slots=True)
 class TreeLimits:
-    """The remaining limits of a tree, which end a tree that is built to be endless.
+    """The remaining limits of a tree, which end the reading of an endless (hostile) tree.
 
     Attributes:
-        blocks: directory blocks; at most those of the evidence, because each has one owner.
+        blocks: directory blocks; at most the blocks of the evidence, because each has one owner.
         text: bytes of the paths of all entries.
     """
 
@@ -138,40 +139,40 @@ class TreeLimits:
 
     @classmethod
     def of(cls, fs: Inodes) -> TreeLimits:
-        """The limits of a file system: an entry and its inode need more room than a usual path."""
+        """The limits of a file system; an entry and its inode need more space than a usual path."""
         count, size = fs.blocks.blocks_count, fs.blocks.block_size
         return cls(count, SPARE_TEXT + count * size)
 
     def take_text(self, lengths: Int64s) -> int:
-        """How many of these paths, by their lengths in bytes, can still be listed."""
+        """Number of paths, given their lengths in bytes, that can still be listed."""
         ends = np.cumsum(lengths)
         count = int(np.searchsorted(ends, self.text, side="right"))
         self.text -= int(ends[count - 1]) if count else 0
         return count
 
     def tell(self, fs: Inodes, lost: int) -> None:
-        """Report entries that cannot be listed any more."""
+        """Report a number of entries that are not listed because of the limits."""
         fs.tree_was_cut = True
         what = "the directory tree exceeds the limits (loop or hostile data)"
         fs.problems.add("directories", f"{what}; at least {lost:,} entries are not listed")
 
 
-# (entries, their blocks, inode number of the directory of each entry) -> those to keep
+# (entries, their blocks, inode number of the directory of each entry) -> True for those to keep
 EntryFilter = Callable[[EntryTable, Bytes2D, Int64s], Bools]
 
 
 def with_inodes(numbers: Int64s) -> EntryFilter:
-    """Keep the entries of these inodes."""
+    """A filter that keeps the entries of these inodes."""
     return lambda entries, *_: np.isin(entries.inode, numbers)
 
 
 def directories_only(entries: EntryTable, _blocks: Bytes2D, _directory: Int64s) -> Bools:
-    """Keep no entry beside those of directories."""
+    """A filter that keeps no entries except those of directories."""
     return np.zeros(len(entries), bool)
 
 
 def with_names(fits: Callable[[bytes], bool]) -> EntryFilter:
-    """Keep the entries whose names fit."""
+    """A filter that keeps the entries whose names fulfil `fits`."""
     return lambda entries, blocks, _: np.array(list(map(fits, entries.names(blocks))), bool)
 
 
@@ -183,7 +184,7 @@ def directory_blocks(
     Args:
         fs: the file system.
         table: the directories.
-        bounds: limits of the tree that contains them; blocks beyond are reported.
+        bounds: limits of the tree that contains the directories; blocks beyond them are reported.
     """
     runs = fs.map_table(table).runs
     limit = -(-table.size[runs.owner] // fs.superblock.block_size)
@@ -214,7 +215,7 @@ def read_directories(
         table: the directories.
         dots: include `.` and `..`.
         bounds: as for `directory_blocks`.
-        only: which entries to keep beside those of directories; all by default.
+        only: filter of the entries other than directories; all are kept by default.
     """
     owner, block = directory_blocks(fs, table, bounds)
 
@@ -256,7 +257,7 @@ def _to_listing(entries: EntryTable, data: Bytes2D, owner: Rows) -> DirListing:
 
 
 def _read_inline(fs: Inodes, table: InodeTable, inline: Rows, dots: bool) -> list[DirListing]:
-    """Entries in the inode: the number of `..`, then entries, then more in `system.data`."""
+    """Entries in inodes: the inode number of `..`, then entries, then more in `system.data`."""
     typed = fs.has_file_types
     body = np.ascontiguousarray(table.i_block[inline])
     parents = body[:, :4].copy().view("<u4")[:, 0].astype(np.int64)
@@ -313,7 +314,7 @@ def read_tree(
     Args:
         fs: the file system.
         number: inode number of the directory.
-        path: its path.
+        path: path of the directory.
         only: as for `read_directories`; all entries by default.
     """
     return _depth_first(read_levels(fs, number, path, only)[0], path)
@@ -322,12 +323,12 @@ def read_tree(
 def read_trees_below(
     fs: Inodes, tops: TreeLevel, path: bytes, only: EntryFilter | None = None
 ) -> DirTree:
-    """The given entries of a directory that does not exist, and all below them.
+    """Given entries of a directory that does not exist, with all entries below them.
 
     Args:
         fs: the file system.
         tops: the entries.
-        path: path of that directory.
+        path: path of the directory.
         only: as for `read_tree`.
     """
     return _depth_first(read_levels(fs, 0, path, only, tops)[0], path)
@@ -336,10 +337,10 @@ def read_trees_below(
 def read_levels(
     fs: Inodes, number: int, path: bytes, only: EntryFilter | None, tops: TreeLevel | None = None
 ) -> tuple[list[TreeLevel], list[Rows]]:
-    """(the levels of a tree, in each the rows of the directories that were read).
+    """(levels of a tree, for each level the rows of the directories that were read).
 
-    A directory that is reached twice is read once. Arguments are those of `read_tree`; `tops` is
-    the first level, where it is known.
+    A directory that is reached twice is read only once. The arguments are those of `read_tree`;
+    `tops` is the first level, if it is known.
     """
     levels: list[TreeLevel] = []
     opened: list[Rows] = []
@@ -369,12 +370,12 @@ def read_levels(
 def _limit_level(
     fs: Inodes, level: TreeLevel, children: Rows, above: Int64s, bounds: TreeLimits
 ) -> tuple[TreeLevel, Rows, Int64s]:
-    """(level cut where its paths exceed the limit, its `children`, path length of each entry).
+    """(level without entries beyond the limit, its `children`, path length of each entry).
 
     Args:
         fs: the file system.
         level: the entries.
-        children: rows of the directories among them.
+        children: rows of the directories among the entries.
         above: path length of each entry of the level above.
         bounds: the remaining limits.
     """
@@ -383,7 +384,7 @@ def _limit_level(
     deep = children[(children < count) & (length[children] > LONGEST_PATH)]
     for entry in deep[: fs.problems.limit].tolist():
         fs.tree_was_cut = True
-        what = "is nested too deep: what is below is not listed"
+        what = "is nested too deep; files below it are not listed"
         fs.problems.add(f"directory inode {level.number[entry]}", what)
     children = children[(children < count) & (length[children] <= LONGEST_PATH)]
     if count == len(length):
@@ -400,7 +401,7 @@ def read_level(
     Args:
         fs: the file system.
         numbers: inode numbers of the directories.
-        rows: ascending, what `parent` of their entries is to be.
+        rows: the `parent` value for the entries of each directory, ascending.
         bounds: as for `directory_blocks`.
         only: as for `read_directories`.
     """
@@ -423,7 +424,7 @@ def read_level(
 
 
 def _depth_first(levels: list[TreeLevel], path: bytes) -> DirTree:
-    """Breadth-first levels in the order of a depth-first walk. They leave the list, for memory."""
+    """Convert breadth-first levels to a depth-first tree; empties the list to save memory."""
     rows = depth_first_rows(levels)
     folder, folders = _directory_paths(levels, path)
     folder = folder[rows]
@@ -437,7 +438,7 @@ def _depth_first(levels: list[TreeLevel], path: bytes) -> DirTree:
 
 
 def depth_first_rows(levels: list[TreeLevel]) -> Rows:
-    """Rows, level after level, of the entries of a depth-first walk, without recursion.
+    """The order of a depth-first walk, as rows of all levels together; without recursion.
 
     The position of an entry is its parent's position, plus one, plus the sizes of the subtrees
     of the siblings before it.
@@ -463,7 +464,7 @@ def _groups(parent: Int64s) -> tuple[Rows, Rows]:
 
 
 def _directory_paths(levels: list[TreeLevel], path: bytes) -> tuple[Rows, list[bytes]]:
-    """(row of each entry's directory, level after level; the path of each such directory)."""
+    """(row of each entry's directory, for all levels together; path of each such directory)."""
     rows: list[Rows] = []
     folders = [path]
     for number, level in enumerate(levels):

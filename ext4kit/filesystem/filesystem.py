@@ -32,15 +32,15 @@ from ext4kit.units import TransactionId
 if TYPE_CHECKING:
     from ext4kit.filesystem.overwritten import OverwrittenStart
 
-FOLDER = b"unattached"  # has what cannot be reached from the root
+FOLDER = b"unattached"  # holds trees that cannot be reached from the root
 LIVE, LOST = "live", "lost"  # states of a file system
-INODES_OF_A_TREE = 1 << 20  # in use; more are listed in pieces
+INODES_OF_A_TREE = 1 << 20  # with more inodes in use, a tree is listed in pieces
 XATTR_VALUE_LIMIT = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
 class WalkEntry:
-    """A path and its inode; None if its number cannot exist, or for a destroyed root."""
+    """A path and its inode; the inode is None if its number is invalid or the root is destroyed."""
 
     path: bytes
     number: int
@@ -51,10 +51,10 @@ class FileSystem(Inodes):
     """An ext2, ext3 or ext4 file system: inodes with names.
 
     Attributes:
-        journal_device: the external journal, if the file system has one and it was given.
+        journal_device: the external journal device, if one was given.
         as_of: stored tid of the transaction whose state is shown; None for the present.
-        as_of_time: when that was committed, ns; -1 if unknown.
-        overwritten: the source without its first bytes, if foreign data overwrote them.
+        as_of_time: commit time of that transaction, ns; -1 if unknown.
+        overwritten: if foreign data overwrote the start, the source without these bytes.
     """
 
     journal_device: Source | None = None
@@ -98,7 +98,7 @@ class FileSystem(Inodes):
         return fs
 
     def with_blocks(self, blocks: BlockReader) -> FileSystem:
-        """The file system read by another block reader (such as a replayed journal)."""
+        """The same file system, read through another block reader (such as a replayed journal)."""
         superblock = self.superblock
         if superblock.group_number == 0:
             block, offset = divmod(1024, superblock.block_size)
@@ -116,7 +116,7 @@ class FileSystem(Inodes):
         return other
 
     def xattrs(self, inode: Inode) -> dict[bytes, bytes]:
-        """Extended attributes as `listxattr` and `getxattr` return them, ACLs included."""
+        """Extended attributes as `listxattr` and `getxattr` return them, including ACLs."""
         from ext4kit.filesystem.xattrs import read_xattrs
 
         block, where = None, f"inode {inode.number}"
@@ -158,7 +158,7 @@ class FileSystem(Inodes):
         return read_directories(self, self.inode_table(np.array([number])))
 
     def lookup(self, target: str | bytes) -> int:
-        """The inode number of a path, or of `<12>`.
+        """The inode number for a path or for `<12>`.
 
         Raises:
             RequestError: the path does not exist.
@@ -174,7 +174,7 @@ class FileSystem(Inodes):
         return number
 
     def has_entries(self, number: int) -> bool:
-        """Whether an inode is a directory, or the root directory, even if that is destroyed."""
+        """Whether an inode is a directory; True for the root directory even if it is destroyed."""
         return number == ROOT or self.inode(number).is_directory
 
     def has_name(self, number: int, name: bytes) -> bool:
@@ -203,7 +203,7 @@ class FileSystem(Inodes):
         raise NotFoundError(path)
 
     def open(self, path: str | bytes) -> io.BufferedReader:
-        """A regular file as a binary file object, as `Content.open` gives it.
+        """A regular file as a binary file object (see `Content.open`).
 
         Args:
             path: the path, or `<12>` for an inode number; links are not followed.
@@ -231,7 +231,7 @@ class FileSystem(Inodes):
         Args:
             number: inode number of the directory.
             path: its path.
-            only: which entries to keep beside directories; all by default.
+            only: filter of the entries other than directories; all are kept by default.
         """
         if number != ROOT:
             return read_tree(self, number, path, only)
@@ -241,7 +241,7 @@ class FileSystem(Inodes):
         return found if more is None else found.followed_by(more)
 
     def tree_pieces(self, number: int = ROOT, path: bytes = b"") -> Iterator[DirTree]:
-        """What `tree` gives, in consecutive pieces where the file system has very many inodes."""
+        """The result of `tree`, in consecutive pieces if the file system has very many inodes."""
         if self._inodes_in_use <= INODES_OF_A_TREE or (number == ROOT and self.root_is_lost):
             yield self.tree(number, path)
             return
@@ -256,7 +256,7 @@ class FileSystem(Inodes):
     def _unattached_tree(
         self, errors: int, path: bytes, only: EntryFilter | None
     ) -> DirTree | None:
-        """What cannot be reached from the root; None where the tree shows no damage.
+        """The trees that cannot be reached from the root; None if the tree shows no damage.
 
         Args:
             errors: number of problems before the tree was read.
@@ -266,7 +266,7 @@ class FileSystem(Inodes):
         is_damaged = self.root_is_lost or self.groups_were_damaged
         if self.tree_was_cut or not (is_damaged or self.problems.errors > errors):
             return None
-        if self.as_of is not None:  # what is not known is not missing
+        if self.as_of is not None:  # unknown entries are not missing ones
             return None
         from ext4kit.filesystem.directories import read_trees_below
         from ext4kit.filesystem.unattached import kept_by
@@ -276,7 +276,7 @@ class FileSystem(Inodes):
 
     @cached_property
     def root_is_lost(self) -> bool:
-        """Whether inode 2 is no directory any more."""
+        """Whether inode 2 is not a directory any more."""
         if self.as_of is not None:
             return False
         (lost,) = ~self.inode_table(np.array([ROOT])).is_dir
@@ -300,13 +300,13 @@ class FileSystem(Inodes):
         return found
 
     def names_expected(self, number: int = ROOT) -> int:
-        """About how many names `tree_pieces` gives of the root; 0 where its first piece tells."""
+        """Estimated number of names in `tree_pieces` of the root; 0 if it has only one piece."""
         is_cut = number == ROOT and self._inodes_in_use > INODES_OF_A_TREE
         return self._inodes_in_use if is_cut else 0
 
     @property
     def _inodes_in_use(self) -> int:
-        """How many the group descriptors count, which may be wrong."""
+        """Number of inodes in use according to the group descriptors, which may be wrong."""
         return self.superblock.inodes_count - int(self.groups.free_inodes_count.sum())
 
     def walk(self, path: str | bytes = b"/") -> Iterator[WalkEntry]:
@@ -334,7 +334,7 @@ class FileSystem(Inodes):
 
     @cached_property
     def orphans(self) -> list[int]:
-        """Inodes unlinked while open, or in truncation: the orphan list and orphan file."""
+        """Inodes unlinked while open or being truncated, from the orphan list and orphan file."""
         from ext4kit.filesystem.orphans import read_orphans
 
         return read_orphans(self)

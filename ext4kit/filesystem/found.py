@@ -41,16 +41,16 @@ class Basis(StrEnum):
     """The evidence for the start of a file system."""
 
     ROOT = "root directory"  # found through the descriptors after the copy
-    COPIES = "copies that agree"  # of several groups
+    COPIES = "copies that agree"  # copies of several groups agree
     ONE = "superblock alone"
 
 
 class Relation(StrEnum):
     """The relation of a file system to another one that covers its position."""
 
-    IN_FILE = "in use"  # by the other one: an image in a file
+    IN_FILE = "in use"  # used by the other one: this one is an image in a file
     IN_FREE_SPACE = "free"  # a deleted image, or an older file system
-    EARLIER = "earlier"  # the other one was created over it
+    EARLIER = "earlier"  # overwritten by the other one, which was created later
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class FoundFileSystem:
     Attributes:
         offset: byte offset of its start; negative if the source starts within it.
         superblock: the best copy.
-        place: byte offset of that copy.
+        place: byte offset of the best copy.
         copies: number of superblock copies that give the same start.
         basis: evidence for the start.
         room: bytes of the source from the start on.
         other: offset of another file system that covers this position, None without one.
-        relation: relation to that one.
+        relation: relation to the file system at `other`.
     """
 
     offset: int
@@ -79,17 +79,17 @@ class FoundFileSystem:
 
     @property
     def size(self) -> int:
-        """Size in bytes according to its superblock."""
+        """Size in bytes according to the superblock."""
         return self.superblock.blocks_count * self.superblock.block_size
 
     @property
     def readable(self) -> int:
-        """Bytes of it in the source."""
+        """Number of its bytes that are in the source."""
         return max(min(self.size, self.room), 0) - max(-self.offset, 0)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the source contains all of it."""
+        """Whether the source contains the whole file system."""
         return self.readable == self.size
 
     @property
@@ -149,7 +149,7 @@ def _copies(
     for part in stream(list(data_pieces(source, SECTOR, most)), look, progress):
         room = MOST_COPIES - total
         if len(part) > room:
-            problems.add("image", f"more than {MOST_COPIES:,} superblocks; the rest is left out")
+            problems.add("image", f"more than {MOST_COPIES:,} superblocks; the rest is ignored")
             part = part.take(slice(room))
         total += len(part)
         parts += [part] if len(part) else []
@@ -164,8 +164,8 @@ def _of_identity(
 ) -> list[FoundFileSystem]:
     """The file systems of these copies, which have equal UUID and geometry.
 
-    There are several if the file system was copied as a whole. Once one start is accepted, copies
-    that give a start without a file system are left out.
+    There are several if the file system was copied as a whole. Once a start is accepted, copies
+    that give a start without a file system are ignored.
     """
     starts, row = np.unique(copies.start, return_inverse=True)
     pairs = np.unique(np.stack([row.reshape(-1), copies.group], axis=1), axis=0)
@@ -188,15 +188,15 @@ def _of_identity(
     return [max(found, key=lambda start: start[1])[0]] if found else []
 
 
-# Of a superblock copy: the source holds the whole file system that it describes, which copies in a
-# log do not know the start of; it is valid; last write; low offset.
+# Rank of a superblock copy: whether the source holds the whole file system that it describes (for
+# copies in a log, the start is wrong); whether it is valid; last write; low offset.
 _Rank = tuple[bool, bool, int, int]
 
 
 def _read_start(
     source: Source, copies: SuperblockCopies, agreeing: int, budget: list[int]
 ) -> tuple[FoundFileSystem, _Rank] | None:
-    """The start on which some copies agree, and the rank of the best of them."""
+    """The file system at a start on which some copies agree, with the rank of the best copy."""
     rank = np.lexsort((-copies.written, copies.group > 0, ~copies.is_sound))
     best = copies.take(rank[:1])
     place, offset = int(best.place[0]), int(best.start[0])
@@ -225,7 +225,7 @@ def _superblock_at(source: Source, place: int) -> Superblock | None:
 def _of_revision_0(
     source: Source, copies: SuperblockCopies, budget: list[int]
 ) -> FoundFileSystem | None:
-    """The file system of a backup without a group number: the start that leads to a root."""
+    """The file system of a backup without a group number, with the start that leads to a root."""
     place = int(copies.place[0])
     superblock = _superblock_at(source, place)
     if superblock is None:
@@ -302,7 +302,7 @@ def _relation(
     other: FoundFileSystem,
     opened: dict[int, FileSystem | None],
 ) -> Relation:
-    """Relation of a file system to the one that contains it, from that one's block bitmap."""
+    """Relation of a file system to the one that contains it, by the latter's block bitmap."""
     if one.offset == other.offset:
         return Relation.EARLIER
     if other.place not in opened:

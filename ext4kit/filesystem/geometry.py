@@ -29,7 +29,7 @@ def has_superblock(superblock: Superblock, group: int) -> bool:
 
 
 def superblock_groups(superblock: Superblock, count: int) -> Int64s:
-    """int64: the groups that start with a superblock copy, ascending.
+    """The groups that start with a superblock copy, int64, ascending.
 
     Args:
         superblock: geometry of the file system.
@@ -67,7 +67,7 @@ def _meta_groups_start(superblock: Superblock) -> int:
 
 
 def has_boot_block(superblock: Superblock) -> bool:
-    """Whether group 0 has a boot block 0 and superblock 1: bigalloc with blocks of 1 KiB.
+    """Whether group 0 has the boot block and then the superblock: bigalloc with 1 KiB blocks.
 
     Source: kernel fs/ext4/super.c, `descriptor_loc`.
     """
@@ -100,7 +100,7 @@ def descriptor_blocks(
 
 
 def group_overhead(superblock: Superblock, group: int) -> int:
-    """Number of blocks of boot block, superblock copy and descriptors at the start of a group."""
+    """Number of blocks that boot block, superblock copy and descriptors take in a group."""
     count, classic = descriptor_blocks_count(superblock), _meta_groups_start(superblock)
     copy = has_superblock(superblock, group) + (group == 0 and has_boot_block(superblock))
     per_block = descriptors_per_block(superblock)

@@ -37,7 +37,7 @@ from ext4kit.reasons import Reason
 ROOT = 2
 INODES_AT_ONCE = 1 << 16
 _TREE_BLOCKS_AT_ONCE = 1 << 10
-_MOST_NAMED = 64  # unreadable inodes in a row that are told one by one
+_MOST_NAMED = 64  # consecutive unreadable inodes that are reported one by one
 _VALID_TYPES = np.isin(np.arange(16), MODES[1:])  # file types in `i_mode`
 
 
@@ -50,9 +50,9 @@ class Inodes:
         problems: collects defects found while reading.
 
     Attributes:
-        unreadable: problem text for a block that cannot be read.
+        unreadable: text of the problem for a block that cannot be read.
         groups_were_damaged: whether a group descriptor is missing or taken from a copy.
-        tree_was_cut: whether a tree exceeded its limits, so that entries of it are not known.
+        tree_was_cut: whether a tree exceeded its limits, so that some of its entries are not known.
     """
 
     unreadable = "cannot be read"
@@ -88,7 +88,7 @@ class Inodes:
 
         Raises:
             RequestError: the number is 0 or beyond the last inode.
-            AccessError: its block cannot be read.
+            AccessError: the block of the inode cannot be read.
         """
         if not 0 < number <= self.superblock.inodes_count:
             last = self.superblock.inodes_count
@@ -112,7 +112,7 @@ class Inodes:
         return slots[place], readable[back]
 
     def inode_location(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
-        """(block, byte offset in it) of the inodes `numbers` (int64); block -1 for none."""
+        """(block, byte offset in the block) of the inodes `numbers` (int64); block -1 for none."""
         superblock = self.superblock
         group, slot = group_and_slot(superblock, numbers)
         known = (numbers > 0) & (group < len(self.groups))
@@ -182,8 +182,8 @@ class Inodes:
     def _separate_tables(self) -> Bools:
         """True where the inode table of a group may be read together with those of other groups.
 
-        All tables qualify if the evidence has room for them. Else those qualify that are inside
-        the evidence and do not begin inside another table.
+        All tables qualify if the evidence has room for them. Otherwise, only those qualify that are
+        inside the evidence and do not begin inside another table.
         """
         superblock, start = self.superblock, self.groups.inode_table
         table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
@@ -218,7 +218,7 @@ class Inodes:
         return maps
 
     def allocated_maps(self) -> Iterator[tuple[InodeTable, BlockMaps]]:
-        """All inodes in use that have a map, in chunks, and their maps."""
+        """All inodes in use that have a map, with their maps, in batches."""
         for table in self.inode_batches():
             mapped = has_map(table.mode, table.size, table.flags)
             live = table.take((table.links_count > 0) & mapped)
@@ -235,7 +235,7 @@ class Inodes:
         return map_inodes(i_block, flags, mapped, *sizes, lambda at, _: self.fetch(at), readable)
 
     def block_maps(self, table: InodeTable) -> list[Runs | None]:
-        """The runs of each inode for `content`; None where `content` has to map the inode."""
+        """The runs of each inode for `content`; None where `content` must map the inode itself."""
         runs = self.map_table(table).runs
         ends = row_bounds(runs.owner, len(table)).tolist()
         return [runs.take(slice(*edges)) for edges in pairwise(ends)]
@@ -245,7 +245,7 @@ class Inodes:
         return self.map_table(self._as_table(inode)).runs
 
     def block_map_from(self, i_block: bytes, flags: int, size: int) -> Runs:
-        """The runs that the 60 bytes of `i_block` of a regular file describe."""
+        """The runs that the 60 bytes of a regular file's `i_block` describe."""
         rows = np.frombuffer(i_block, np.uint8)[None, :]
         return self._maps(rows, np.array([flags]), np.array([size > 0])).runs
 
@@ -254,7 +254,7 @@ class Inodes:
 
         Args:
             inode: the inode.
-            runs: its block map, if it is known already.
+            runs: block map of the inode, if it is known already.
         """
         if inode.is_inline:
             from ext4kit.filesystem.xattrs import inline_data_tail
@@ -268,7 +268,7 @@ class Inodes:
         return Content(self.blocks, inode.size, self.block_map(inode) if runs is None else runs)
 
     def content_uncertainty(self, inode: Inode) -> Reason | None:
-        """Why the bytes of `content` are uncertain; now: why the kernel refuses them."""
+        """Why the bytes of `content` are uncertain or, in the live state, refused by the kernel."""
         return self.content_uncertainties(self._as_table(inode))[0]
 
     def graded_content(self, inode: Inode) -> GradedContent | None:

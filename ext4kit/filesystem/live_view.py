@@ -1,4 +1,4 @@
-"""The tree of a file system as a view: as it is, as of a transaction, or of a lost one."""
+"""The tree of a file system (present, as of a transaction, or lost) as a view."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ext4kit.selection import Selection
 
 @dataclass(frozen=True)
 class LiveNode(Node):
-    """A name in the tree of a file system, and its inode."""
+    """A name in the tree of a file system, with its inode."""
 
     fs: FileSystem = field(kw_only=True, repr=False, compare=False)
 
     @classmethod
     def of(cls, fs: FileSystem, path: bytes, number: int, inode: Inode | None) -> LiveNode:
-        """The node of an inode; None for one that is unknown or cannot exist."""
+        """The node of an inode; its inode is None if it is unknown or cannot exist."""
         generation = 0 if inode is None else inode.generation
         return cls(NodeId(fs.state, number, generation), path or b"/", inode, fs=fs)
 
@@ -70,7 +70,7 @@ class LiveNode(Node):
         return _nodes(fs, self.path, [one.name for one in entries], [one.inode for one in entries])
 
     def child(self, name: bytes) -> Node | None:
-        """What has a name in the directory."""
+        """The entry of the directory with a name."""
         fs, number = self.fs, self.id.inode
         if self.kind != "directory" or (number == ROOT and fs.root_is_lost):
             return super().child(name)
@@ -122,8 +122,8 @@ class LiveBatch(WalkBatch):
     Attributes:
         fs: the file system.
         table: the inodes.
-        places: place of each among all names of the walk.
-        start: names before this batch.
+        places: position of each name among all names of the walk.
+        start: number of names before this batch.
     """
 
     fs: FileSystem
@@ -134,7 +134,7 @@ class LiveBatch(WalkBatch):
 
     @property
     def paths(self) -> list[bytes]:
-        """Full path of each."""
+        """Full path of each node."""
         return self.listed
 
     @property
@@ -173,12 +173,12 @@ class LiveView(View):
 
     @cached_property
     def root(self) -> Node:  # type: ignore[override]
-        """The root directory, read when it is asked for: a walk below another needs none."""
+        """The root directory, read at first use, as a walk below another one does not need it."""
         fs = self.fs
         return LiveNode.of(fs, b"/", ROOT, None if fs.root_is_lost else fs.inode(ROOT))
 
     def lookup(self, path: str | bytes) -> Node:
-        """The node at a path, or of `<12>`."""
+        """The node at a path or of an inode number given as `<12>`."""
         raw = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
         parts = [part for part in raw.split(b"/") if part not in (b"", b".")]
         if parts == [FOLDER] and not self.fs.has_name(ROOT, FOLDER):

@@ -1,4 +1,4 @@
-"""Orphans: inodes that were unlinked while open, or in truncation, when the system stopped.
+"""Orphans: inodes that were unlinked but open, or being truncated, when the system stopped.
 
 Source: kernel Documentation/filesystems/ext4/orphan.rst.
 """
@@ -18,7 +18,7 @@ def read_orphans(fs: Inodes) -> list[int]:
 
 def _orphan_list(fs: Inodes) -> dict[int, None]:
     """The list that starts in the superblock and continues in the `i_dtime` field of each inode."""
-    found: dict[int, None] = {}  # in order, and fast to look up in a long list
+    found: dict[int, None] = {}  # keeps the order, with fast look-up
     number = fs.superblock.last_orphan
     while number and number not in found:
         if number > fs.superblock.inodes_count:

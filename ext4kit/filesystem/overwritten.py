@@ -1,7 +1,8 @@
-"""The start of a file system that foreign data overwrote: an installer's image, zeros, a tool.
+"""File systems whose start was overwritten by foreign data: an installer image, zeros, a tool.
 
-Structures with a checksum tell how far it reaches: none before its end is valid. The bytes there
-are treated as unreadable, so that nothing of them is taken for inodes, entries or content.
+The end of the foreign data is found from structures with checksums: none before it is valid. The
+overwritten bytes are treated as unreadable, so that they are not taken for inodes, entries or
+content.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from ext4kit.parsers.traces import plausible_inodes
 from ext4kit.problems import Severity
 
 _ISO_PLACE, _ISO_MAGIC = 32_768, b"\x01CD001\x01"  # ECMA-119, sections 6.2.1 and 8.4
-_ISO_SIZE, _ISO_BLOCK = 80, 128  # offsets in the descriptor: blocks of the volume, bytes of one
+_ISO_SIZE, _ISO_BLOCK = 80, 128  # offsets in the descriptor: number of blocks, bytes per block
 _PIECE = 1 << 20
 _TABLES_AT_ONCE = 1 << 12  # blocks
 
 
 class OverwrittenStart:
-    """A source whose first bytes are of another writer and are not read.
+    """A source whose first bytes are foreign data and are not read.
 
     Args:
         source: the source.
-        end: number of these bytes.
-        by: what overwrote them.
+        end: number of foreign bytes.
+        by: text that names what overwrote the start.
     """
 
     __slots__ = ("by", "end", "name", "size", "source")
@@ -44,19 +45,19 @@ class OverwrittenStart:
         """Exactly `length` bytes.
 
         Raises:
-            AccessError: they are overwritten, or cannot be read.
+            AccessError: the bytes are overwritten, or cannot be read.
         """
         if offset < self.end and length:
             raise AccessError(f"{self.name}: byte {offset:,} was overwritten by {self.by}")
         return self.source.read(offset, length)
 
     def fileno_range(self, offset: int, length: int) -> tuple[int, int] | None:
-        """As of the source; None for a range of which a part is overwritten."""
+        """As in the source; None for a range that is partly overwritten."""
         check_range(self, offset, length)
         return None if offset < self.end else fileno_range(self.source, offset, length)
 
     def unreadable(self) -> Int64s:
-        """The overwritten range and those of the source, int64 (n, 2): first byte, end."""
+        """The overwritten range and the source's lost ranges, int64 (n, 2): first byte, end."""
         return merge_ranges([(0, self.end)], unreadable_ranges(self.source))
 
     def close(self) -> None:
@@ -65,9 +66,9 @@ class OverwrittenStart:
 
 
 def without_overwritten(fs: Inodes, source: Source) -> OverwrittenStart | None:
-    """The source without the overwritten start of its file system; None where nothing overwrote it.
+    """The source without the overwritten start of its file system; None if it is not overwritten.
 
-    What overwrote it and how far it reaches is added to the problems.
+    A problem reports what overwrote the start, and where it ends.
 
     Args:
         fs: the file system, read from the copies of its superblock and descriptors.
@@ -91,17 +92,17 @@ def without_overwritten(fs: Inodes, source: Source) -> OverwrittenStart | None:
     end = min(end, valid * size if valid >= 0 else source.size) // size * size
     descriptors = -(-fs.superblock.groups_count * fs.superblock.descriptor_size // size)
     if end <= (fs.superblock.first_data_block + 1 + descriptors) * size:
-        return None  # what has copies is read from them
+        return None  # all lost structures are read from copies
     what = f"bytes 0 to {end - 1:,} were overwritten by {by}; nothing is read from there"
     fs.problems.add("start", what)
     if by == "foreign data" and valid * size > end:
-        what = f"what lies between byte {end:,} and byte {valid * size:,} may be overwritten too"
+        what = f"data between byte {end:,} and byte {valid * size:,} may be overwritten too"
         fs.problems.add("start", what, Severity.WARNING)
     return OverwrittenStart(source, end, by)
 
 
 def _zeros_from(source: Source, start: int) -> int:
-    """The byte at which zeros end that begin at `start`; 0 where there are none."""
+    """The end of the zeros that begin at byte `start`; 0 if there are none."""
     place = start
     while place < source.size:
         data = np.frombuffer(peek(source, place, _PIECE), np.uint8)
@@ -114,16 +115,16 @@ def _zeros_from(source: Source, start: int) -> int:
 
 
 def _foreign_table_blocks(fs: Inodes) -> tuple[int, int]:
-    """(last block of an inode table that has no inodes, first one with a valid inode).
+    """(last inode table block without valid inodes, first one with a valid inode).
 
-    The last one lies before the first valid one; -1 for none.
+    The former is before the latter; -1 for none.
     """
     superblock = fs.superblock
     per_block = superblock.block_size // superblock.inode_size
     length = -(-superblock.inodes_per_group // per_block)
-    length = min(length, 8 * superblock.inode_size)  # a bitmap of one block has no more bits
+    length = min(length, 8 * superblock.inode_size)  # the bits of one bitmap block
     groups = np.argsort(fs.groups.inode_table, kind="stable")
-    groups = groups[: fs.blocks.blocks_count // length + 1]  # each table has blocks of its own
+    groups = groups[: fs.blocks.blocks_count // length + 1]  # tables do not share blocks
     at_once = max(_TABLES_AT_ONCE // length, 1)
     last = -1
     for at in range(0, len(groups), at_once):

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from threading import BoundedSemaphore, Thread
 from typing import Generic, TypeVar
 
-AT_ONCE, AHEAD = 2, 6  # items in computation, and items in computation or waiting for it
+AT_ONCE, AHEAD = 2, 6  # items being computed; items being computed or waiting
 _NO_LIMIT = nullcontext()
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -19,7 +19,7 @@ class BackgroundCall(Generic[Given, Made]):
 
     Args:
         make: the function to call.
-        given: its argument.
+        given: argument of the function.
         room: context manager that is held during the call.
     """
 
@@ -43,7 +43,7 @@ class BackgroundCall(Generic[Given, Made]):
             self._error = error
 
     def wait(self) -> Made:
-        """The result of the call; raises the exception that it raised."""
+        """The result of the call, or the exception that the call raised."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -54,8 +54,8 @@ def prefetch_map(make: Callable[[Given], Made], items: Iterable[Given]) -> Itera
     """`map(make, items)` with some items computed ahead; NumPy and crc32c release the GIL.
 
     Args:
-        make: only reads; it must not report findings, because their order matters.
-        items: iterated by the caller's thread.
+        make: a function that only reads; it must not report findings, because their order matters.
+        items: the items; the caller's thread iterates over them.
     """
     room = BoundedSemaphore(AT_ONCE)
     errands: deque[BackgroundCall[Given, Made]] = deque()

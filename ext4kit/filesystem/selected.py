@@ -15,13 +15,13 @@ from ext4kit.selection import Limits, Selection
 def selected_rows(
     fs: FileSystem, selection: Selection, paths: list[bytes], numbers: Int64s
 ) -> Rows:
-    """Rows of the selected files; an inode whose state is unknown is not left out.
+    """Rows of the selected files; inodes of unknown state are included.
 
     Args:
         fs: the file system.
         selection: the conditions.
         paths: full paths of the files.
-        numbers: their inode numbers.
+        numbers: inode numbers of the files.
     """
     if selection.is_everything:
         return np.arange(len(paths))

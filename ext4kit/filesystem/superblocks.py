@@ -47,7 +47,7 @@ def read_superblock(source: Source, number: int | None, problems: Problems) -> S
     if backup is None and primary is None:
         raise UnsupportedError(f"{source.name}: not ext2, ext3 or ext4 (no superblock found)")
     if backup is None or (primary and primary.uuid != backup.uuid):
-        problems.add("superblock", "checksum mismatch; used as it is", Severity.WARNING)
+        problems.add("superblock", "checksum mismatch; used nevertheless", Severity.WARNING)
         assert primary is not None
         return primary
     where = f"the backup in group {backup.group_number} is used"
@@ -56,7 +56,7 @@ def read_superblock(source: Source, number: int | None, problems: Problems) -> S
 
 
 def valid_superblock(source: Source, offset: int) -> Superblock | None:
-    """The superblock at a byte offset, None where no usable one is."""
+    """The usable superblock at a byte offset, None if there is none."""
     if offset + SUPERBLOCK.size > source.size:
         return None
     try:
@@ -80,7 +80,7 @@ def read_groups(blocks: BlockReader, superblock: Superblock, problems: Problems)
     """The group descriptors; an invalid one is replaced by a valid backup copy.
 
     Raises:
-        AccessError: no descriptor can be read, and no copy of any is valid.
+        AccessError: no descriptor is readable, and no descriptor has a valid copy.
     """
     span = max(blocks.blocks_count - superblock.first_data_block, 1)
     size = min(superblock.groups_count, -(-span // superblock.blocks_per_group))
@@ -125,7 +125,7 @@ def _descriptor_rows(
 
 
 def _is_valid(groups: GroupTable, superblock: Superblock) -> Bools:
-    """True where all locations are in the file system and the checksum, if any, matches."""
+    """True where all locations are in the file system and any stored checksum matches."""
     fine: Bools = (groups.computed_checksum < 0) | (groups.computed_checksum == groups.checksum)
     for place in (groups.block_bitmap, groups.inode_bitmap, groups.inode_table):
         fine &= (place > 0) & (place < superblock.blocks_count)

@@ -1,7 +1,8 @@
 """A tree in pieces of bounded size, for file systems with very many files.
 
-The directories are found first and stay in memory; their entries are read anew, some directories at
-a time. An entry after a subdirectory waits until all below that one has been given.
+First, all directories are found; they stay in memory. Then their entries are read again, some
+directories at a time. An entry that comes after a subdirectory is held back until everything below
+that subdirectory has been returned.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ BLOCKS_AT_ONCE = 1 << 12
 
 @dataclass(frozen=True)  # without slots: it has a cached property
 class _Directories(Table):
-    """The directories of a tree, each before those below it.
+    """The directories of a tree; each comes before those below it.
 
     Attributes:
         number: inode number.
-        parent: row of the directory above; 0 for the first one, which is row 0.
-        depth: number of directories above.
-        last: row of the last directory below; its own row for none.
-        names: the name of each.
+        parent: row of the parent directory; 0 for row 0.
+        depth: number of directories above it.
+        last: row of the last directory below it; its own row if there is none.
+        names: name of each directory.
     """
 
     number: Int64s
@@ -50,7 +51,7 @@ class _Directories(Table):
     names: Names
 
     def rows_of(self, numbers: Int64s) -> Rows:
-        """Row of each inode number, NO_ROW where it is none of the directories."""
+        """Row of each inode number, NO_ROW where it is not one of the directories."""
         order, index = self._by_number
         return values_at(order, index.rows(numbers))
 
@@ -80,7 +81,7 @@ class _Entries(Table):
     """Entries of directories.
 
     Attributes:
-        after: row of the last directory that comes before the entry in a depth-first walk.
+        after: row of the last directory before the entry in a depth-first walk.
         parent: row of the directory.
     """
 
@@ -94,19 +95,19 @@ class _Entries(Table):
 def read_tree_pieces(
     fs: Inodes, number: int, path: bytes = b"", blocks: int = BLOCKS_AT_ONCE
 ) -> Iterator[DirTree]:
-    """What `read_tree` gives, in consecutive pieces.
+    """The result of `read_tree`, in consecutive pieces.
 
     Args:
         fs: the file system.
         number: inode number of the directory.
         path: its path.
-        blocks: directory blocks that are read for a piece, or one directory.
+        blocks: most directory blocks that are read for a piece, unless one directory has more.
     """
     directories = _find_directories(fs, number, path)
     bounds, waiting = TreeLimits.of(fs), list[_Entries]()
     for part in _parts(fs, directories, blocks):
         fresh, later = _split(_read(fs, directories, part, bounds), part.stop)
-        later = replace(later, names=Names.of(later.names.tolist()))  # frees the others
+        later = replace(later, names=Names.of(later.names.tolist()))  # frees the other names
         halves = [_split(one, part.stop) for one in waiting]
         due = [*(one for one, _ in halves), fresh]
         waiting = [one for one in (*(one for _, one in halves), later) if len(one)]
@@ -123,14 +124,14 @@ def read_tree_pieces(
 
 
 def _split(entries: _Entries, end: int) -> tuple[_Entries, _Entries]:
-    """(those that come after directories before row `end`, the others)."""
+    """(entries that come after directories before row `end`, other entries)."""
     count = int(np.searchsorted(entries.after, end))
     return entries.take(slice(count)), entries.take(slice(count, None))
 
 
 def _find_directories(fs: Inodes, number: int, path: bytes) -> _Directories:
     levels, opened = read_levels(fs, number, path, directories_only)
-    starts = np.cumsum([0, *map(len, levels)])  # of the levels, in rows of all their entries
+    starts = np.cumsum([0, *map(len, levels)])  # first row of each level, in all entries together
     order = depth_first_rows(levels)
     is_opened = np.zeros(len(order), bool)
     for start, rows in zip(starts, opened, strict=False):
@@ -152,7 +153,7 @@ def _find_directories(fs: Inodes, number: int, path: bytes) -> _Directories:
 
 
 def _last_below(parent: Rows, depth: Int64s) -> Rows:
-    """The last row below each directory, its own for none; from the deepest ones upwards."""
+    """The last row below each directory, its own for none; computed from the deepest level up."""
     last = np.arange(len(parent))
     ends = np.cumsum(np.bincount(depth))
     for rows in np.split(np.argsort(depth, kind="stable"), ends[:-1])[:0:-1]:
@@ -161,7 +162,7 @@ def _last_below(parent: Rows, depth: Int64s) -> Rows:
 
 
 def _parts(fs: Inodes, directories: _Directories, blocks: int) -> Iterator[range]:
-    """Rows of directories with at most so many blocks in all, or of one."""
+    """Rows of directories in parts with at most `blocks` blocks in total, or of one directory."""
     start, count = 0, len(directories)
     while start < count:
         some = slice(start, start + DIRECTORIES_AT_ONCE)
@@ -178,8 +179,8 @@ def _read(fs: Inodes, directories: _Directories, part: range, bounds: TreeLimits
 
     Args:
         fs: the file system.
-        directories: all of them.
-        part: rows of those to read.
+        directories: all directories.
+        part: rows of the directories to read.
         bounds: as for `directory_blocks`.
     """
     rows = np.arange(part.start, part.stop)

@@ -1,8 +1,9 @@
-"""Files and directories that exist and cannot be reached from the root directory.
+"""Files and directories that exist but cannot be reached from the root directory.
 
 A damaged directory, inode table or root cuts off whole trees. Each is listed below `/unattached`,
-by the inode number of its top. An inode counts if its checksum is valid; without checksums, if
-everything in it fits: type, links, times, and a map that has as many blocks as are counted.
+by the inode number of its top. An inode counts if its checksum is valid. Without checksums, it
+counts if its type, links and times are plausible and its map has as many blocks as `i_blocks`
+counts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _FILE_TYPES[MODES] = np.arange(len(MODES))
 
 
 def find_unattached(fs: Inodes, reached: Int64s) -> TreeLevel:
-    """The tops of all trees that exist and that nothing names.
+    """The tops of all existing trees, which no entry names.
 
     Args:
         fs: the file system.
@@ -66,12 +67,12 @@ def find_unattached(fs: Inodes, reached: Int64s) -> TreeLevel:
 
 
 def _unreached(is_top: Bools, above: Int64s, below: Int64s) -> Bools:
-    """True for one row of each loop of directories, which no top reaches.
+    """True for one row of each loop of directories that no top leads to.
 
     Args:
-        is_top: per row.
+        is_top: bool per row, True for a top.
         above: rows of directories.
-        below: rows of what they name.
+        below: rows of the inodes that these directories name.
     """
     found, seen = np.zeros(len(is_top), bool), is_top.copy()
     while True:
@@ -86,7 +87,7 @@ def _unreached(is_top: Bools, above: Int64s, below: Int64s) -> Bools:
 
 
 def _exist(fs: Inodes, table: InodeTable) -> Bools:
-    """True for each inode of a user that certainly is one."""
+    """True for each user inode that certainly exists."""
     superblock = fs.superblock
     exists: Bools = is_user_inode(fs, table) & (table.number != ROOT)
     if superblock.has_metadata_checksums:
@@ -115,7 +116,7 @@ def _maps_fit(fs: Inodes, table: InodeTable) -> Bools:
 
 
 def kept_by(level: TreeLevel, only: EntryFilter | None) -> TreeLevel:
-    """The directories, and what a filter of entries keeps."""
+    """The directories of a level, and the other entries that a filter keeps."""
     if only is None or not len(level.number):
         return level
     length = level.names.length

@@ -1,8 +1,8 @@
-"""A tree of files in one of its states, which every front end can list, read and search.
+"""Views: trees of files that every front end can list, read and search in the same way.
 
-A node knows what is below it and what it holds; a view finds nodes and walks over them. The live
-file system, deleted files, versions and unallocated space are views of the same kind (`ext4kit/
-views`), so that a command that takes one takes all.
+A node gives its children and its content; a view finds nodes and walks over them. The live file
+system, deleted files, versions and unallocated space all have this interface (`ext4kit/views`), so
+that a command that accepts one view accepts all.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ext4kit.reasons import Reason
 from ext4kit.selection import Selection
 
 AT_ONCE = 1 << 13
-MAX_DEPTH = 4096  # as of names in a path that the kernel takes
-_SYNTHETIC = 1 << 63  # set in numbers of nodes that no inode of the live tree stands for
+MAX_DEPTH = 4096  # names in the longest path that the kernel accepts
+_SYNTHETIC = 1 << 63  # set in the numbers of nodes without an inode of the live tree
 
 
 class NodeId(NamedTuple):
@@ -38,8 +38,8 @@ class NodeId(NamedTuple):
     Attributes:
         state: the view: "live", "deleted", "tid-4711" ...
         inode: inode number; 0 for none.
-        generation: of the inode.
-        detail: what tells nodes of one inode apart, or names one without an inode.
+        generation: generation of the inode.
+        detail: distinguishes nodes of the same inode, or identifies a node without an inode.
     """
 
     state: str
@@ -67,7 +67,7 @@ class Node:
     Attributes:
         id: its identity.
         path: full path in the view; b"/" for the root.
-        inode: the state of its inode; None where it has none or that is unknown.
+        inode: state of the inode; None if the node has no inode or its state is unknown.
     """
 
     id: NodeId
@@ -91,7 +91,7 @@ class Node:
 
     @property
     def further_paths(self) -> Sequence[bytes]:
-        """Other full paths that it had."""
+        """Other full paths of the node, present or former."""
         return ()
 
     @property
@@ -111,12 +111,12 @@ class Node:
 
     @property
     def deletion_time(self) -> int | None:
-        """When it was deleted, ns."""
+        """Deletion time, ns."""
         return None
 
     @property
     def grade(self) -> str | None:
-        """Grade of the content; None for the file as it is."""
+        """Grade of the content; None for a live file."""
         return None
 
     @property
@@ -125,18 +125,18 @@ class Node:
         return ()
 
     def children(self) -> Iterable[Node]:
-        """What is in it, by name; nothing in a file."""
+        """The nodes in this directory, sorted by name; none in a file."""
         return ()
 
     def child(self, name: bytes) -> Node | None:
-        """What has a name in it; None for nothing."""
+        """The child with a name; None if there is none."""
         return next((node for node in self.children() if node.name == name), None)
 
     def content(self) -> Content | None:
-        """The bytes of a file; None where there are none.
+        """The content of a file; None if it has none.
 
         Raises:
-            CorruptError: its inode or its map cannot be read.
+            CorruptError: the inode or its block map cannot be read.
         """
         return None
 
@@ -144,7 +144,7 @@ class Node:
         """The target of a symlink.
 
         Raises:
-            AccessError: it cannot be read.
+            AccessError: the target cannot be read.
         """
         return None
 
@@ -153,7 +153,7 @@ class Node:
         return {}
 
     def head(self) -> bytes:
-        """Start of its content; b"" where there is none or it cannot be read."""
+        """Start of the content; b"" if there is none or it cannot be read."""
         try:
             content = self.content() if self.kind == "file" else None
             return b"" if content is None else content.head()
@@ -163,7 +163,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Folder(Node):
-    """A directory that stands for no inode, with what a function gives."""
+    """A directory without an inode, whose children a function returns."""
 
     fill: Callable[[], Iterable[Node]] = field(default=tuple, repr=False, compare=False)
 
@@ -177,11 +177,11 @@ class Folder(Node):
         return {node.name: node for node in self.fill()}
 
     def children(self) -> Iterable[Node]:
-        """What is in it, by name."""
+        """The children, by name."""
         return (node for _, node in sorted(self._by_name.items()))
 
     def child(self, name: bytes) -> Node | None:
-        """What has a name in it."""
+        """The child with a name."""
         return self._by_name.get(name)
 
 
@@ -190,8 +190,8 @@ class WalkBatch(ABC):
     """Some consecutive nodes of a walk.
 
     Attributes:
-        end: names that were looked at, with those of this batch.
-        total: names of the whole walk; an estimate where they are very many, `end` if unknown.
+        end: number of names examined so far, including this batch.
+        total: number of names in the whole walk, estimated if very large; `end` if unknown.
     """
 
     end: int
@@ -200,7 +200,7 @@ class WalkBatch(ABC):
     @property
     @abstractmethod
     def paths(self) -> list[bytes]:
-        """Full path of each."""
+        """Full path of each node."""
 
     @property
     @abstractmethod
@@ -234,7 +234,7 @@ class NodeBatch(WalkBatch):
 
     @property
     def paths(self) -> list[bytes]:
-        """Full path of each."""
+        """Full path of each node."""
         return [node.path for node in self.found]
 
     @property
@@ -264,7 +264,7 @@ class View:
     """A tree of nodes.
 
     Args:
-        root: its root directory.
+        root: the root directory.
     """
 
     def __init__(self, root: Node) -> None:
@@ -274,7 +274,7 @@ class View:
         """The node at a path.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no node at the path.
         """
         raw = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
         node = self.root
@@ -288,12 +288,12 @@ class View:
     def walk(
         self, selection: Selection | None = None, start: Node | None = None, at_once: int = AT_ONCE
     ) -> Iterator[WalkBatch]:
-        """The selected nodes below a directory, depth first, some at a time.
+        """The selected nodes below a directory, depth first, in batches.
 
         Args:
-            selection: the conditions; all nodes without it.
-            start: the directory; the root without it.
-            at_once: nodes of a batch.
+            selection: the conditions; by default, all nodes are selected.
+            start: the directory; by default, the root.
+            at_once: number of nodes per batch.
         """
         wanted, end = selection or Selection(), 0
         nodes = _below(start or self.root)
@@ -303,7 +303,7 @@ class View:
 
 
 def free_name(name: bytes, taken: Container[bytes]) -> bytes:
-    """A name that is not taken: the name itself, else with `~2`, `~3` ... after it."""
+    """A name that is not taken: the name itself, or the name followed by `~2`, `~3` ..."""
     number, free = 1, name
     while free in taken:
         number += 1
@@ -312,7 +312,7 @@ def free_name(name: bytes, taken: Container[bytes]) -> bytes:
 
 
 def _below(start: Node) -> Iterator[Node]:
-    """All nodes below a directory, depth first; a directory is not entered within itself."""
+    """All nodes below a directory, depth first; loops of directories are not followed."""
     waiting = [(iter(start.children()), start.id)]
     entered = {start.id}
     while waiting:

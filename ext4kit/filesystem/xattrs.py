@@ -115,20 +115,20 @@ def read_xattrs(
         where: text that names the inode, for the problems.
 
     Returns:
-        Full name to value, in the order of the entries, body first. If both places have a
-        name, the body's value counts, as in the kernel.
+        Values by full name, in the order of the entries, the body first. If body and block have the
+        same name, the value in the body counts, as in the kernel.
     """
     found: dict[bytes, bytes] = {}
     for entry in _entries(inode_raw, extra_isize, acl_block, problems, where):
         inline = (entry.index, entry.suffix) == (xattr.SYSTEM, INLINE_DATA_NAME)
-        if inline or entry.index == xattr.ENCRYPTION:  # users never see them
+        if inline or entry.index == xattr.ENCRYPTION:  # never visible to users
             continue
         value = _value(entry, fetch_value_inode, problems, where)
         if value is None:
             continue
         what = f"attribute {entry.name.decode('utf-8', 'backslashreplace')}"
         if entry.name in found:
-            problems.add(where, f"{what} is there twice; the first counts", Severity.WARNING)
+            problems.add(where, f"{what} exists twice; the first one is used", Severity.WARNING)
         if entry.index not in xattr.PREFIXES:
             what = f"{what} has a name index that no kernel lists"
             problems.add(where, what, Severity.WARNING)
@@ -137,7 +137,7 @@ def read_xattrs(
 
 
 def _find(area: _XattrArea, index: int, suffix: bytes | None) -> XattrEntry | None:
-    """The first entry with this index (and stored name); strict up to that entry's value.
+    """The first entry with this index and name; damage up to its value is an error.
 
     Raises:
         CorruptError: the entry's value, or the chain of entries before it, is damaged.

@@ -1,1 +1,1 @@
-"""File formats: signatures, and the length of a file as its own format gives it."""
+"""File formats: signatures, and the length of a file according to its own format."""

@@ -1,7 +1,7 @@
-"""Groups of file types that people ask for: pictures, documents, mail and so on.
+"""Categories of file types that a user can select: pictures, documents, mail and so on.
 
-The type is read from the content (`identify`). Text says little about its purpose, so the extension
-of the name and the first lines decide for it.
+The type is identified from the content (`identify`). Text shows little of its purpose, so its
+category is decided by the extension of the name and by the first lines.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from ext4kit.filetypes.identify import Kind, identify
 from ext4kit.filetypes.signatures import match_signatures
 
-_COMPARED = 4096  # bytes of a head in which signatures are searched
+_COMPARED = 4096  # bytes at the start of a content in which signatures are searched
 
 
 class Category(StrEnum):
-    """A group of file types."""
+    """A category of file types."""
 
     PICTURES = "pictures"
     AUDIO = "audio"
@@ -36,7 +36,7 @@ class Category(StrEnum):
     EXECUTABLES = "executables"
 
 
-_MIMES = {  # globs
+_MIMES = {  # glob patterns
     Category.PICTURES: ("image/*",),
     Category.AUDIO: ("audio/*", "application/ogg"),
     Category.VIDEO: ("video/*",),
@@ -68,7 +68,7 @@ _MIMES = {  # globs
         "application/vnd.microsoft.portable-executable", "application/x-dex", "application/wasm",
     ),
 }  # fmt: skip
-_EXTENSIONS = {  # of text, whose content does not tell
+_EXTENSIONS = {  # extensions of text files, whose content does not show the category
     Category.CODE: frozenset({
         "awk", "bat", "c", "cc", "cpp", "cs", "css", "cxx", "go", "h", "hpp", "htm", "html", "java",
         "js", "json", "jsx", "kt", "lua", "m", "mjs", "php", "pl", "pm", "ps1", "py", "r", "rb",
@@ -86,7 +86,7 @@ _LOG = re.compile(
 
 
 def identify_head(head: bytes) -> Kind:
-    """The type of a file from the start of its content, which is not empty."""
+    """The type of a file, identified from the start of its content; `head` must not be empty."""
     block = np.frombuffer(head[:_COMPARED].ljust(_COMPARED, b"\0"), np.uint8)
     return identify(head, int(match_signatures(block[None])[0]))
 
@@ -102,7 +102,7 @@ def category_of(kind: Kind, head: bytes, name: bytes) -> Category | None:
 
 
 def category_of_name(name: bytes) -> Category | None:
-    """The category that the extension of a name stands for; None if it is not known."""
+    """The category that the extension of a name stands for; None if the extension is unknown."""
     text = name.decode("latin-1").lower()
     suffix = PurePosixPath(text).suffix[1:]
     for category, suffixes in _EXTENSIONS.items():
@@ -128,13 +128,13 @@ def _category_of_text(head: bytes, name: bytes) -> Category | None:
 def has_type(
     head: bytes, name: bytes, categories: Collection[Category], mimes: Collection[str]
 ) -> bool:
-    """Whether a file is of one of the categories, or of a MIME type that one of the globs matches.
+    """Whether a file has one of the categories, or a MIME type that matches one of the globs.
 
     Args:
-        head: start of its content; a file without content has no type.
-        name: its name, b"" if unknown.
-        categories: categories.
-        mimes: globs.
+        head: start of the content; a file without content has no type.
+        name: name of the file, b"" if unknown.
+        categories: the categories to test.
+        mimes: glob patterns of MIME types.
     """
     if not head:
         return False

@@ -1,7 +1,7 @@
-"""Identification of a carved file: extension, MIME type, and encoding of text.
+"""Identifies a carved file: its extension, its MIME type, and the encoding of text.
 
-Formats with a signature in this package, and text by its encoding, are identified here. All other
-formats are identified by puremagic, a library that is imported only when it is needed.
+Formats with a signature in this package are identified here, and so is text by its encoding. All
+other formats are identified by puremagic, a library that is imported only if it is needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ext4kit.filetypes.formats import BY_NAME
 from ext4kit.filetypes.formats.declaration import FileFormat
 from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 
-HEAD_BYTES = 64 << 10  # bytes of a file's start that identification can use
+HEAD_BYTES = 64 << 10  # number of first bytes of a file that are used for the identification
 _TRUSTED = 0.4  # minimum confidence of puremagic: four matching bytes
 _UNKNOWN = (".bin", "application/octet-stream")
 
@@ -43,12 +43,12 @@ _C1 = re.compile(rb"[\x80-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Type of a file.
+    """The type of a file.
 
     Attributes:
-        extension: with its dot.
+        extension: file name extension, with its dot.
         mime: MIME type.
-        encoding: Python's name of a text encoding; empty for other types.
+        encoding: Python's name of the text encoding; empty for other types.
     """
 
     extension: str
@@ -56,13 +56,13 @@ class Kind:
     encoding: str = ""
 
 
-@lru_cache(maxsize=4)  # the record, name and row of a file each request it
+@lru_cache(maxsize=4)  # record, name and row of a file each need it
 def identify(head: bytes, number: int = 0) -> Kind:
-    """The type of a file.
+    """Identify the type of a file.
 
     Args:
-        head: its start, up to `HEAD_BYTES`; not empty.
-        number: index of its signature in `SIGNATURE_NAMES`, 0 for none.
+        head: up to `HEAD_BYTES` first bytes of the file; not empty.
+        number: index in `SIGNATURE_NAMES` of the signature of the file, 0 for none.
     """
     known = BY_NAME.get(SIGNATURE_NAMES[number])
     if known is not None and callable(known.kind):
@@ -85,14 +85,17 @@ def text_encoding(head: bytes) -> str:
     if _CONTROLS.search(head):
         return ""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)  # may end within a character
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # the head may end within a character
     except UnicodeDecodeError:
         return "cp1252" if _C1.search(head) else "latin-1"
     return "ascii" if head.isascii() else "utf-8"
 
 
 def _utf16_without_bom(head: bytes) -> str:
-    """UTF-16 without a byte order mark: every other byte is usually zero."""
+    """The UTF-16 encoding of text without a byte order mark; empty for other content.
+
+    Every other byte of such text is usually zero.
+    """
     even, odd = head[::2], head[1::2]
     for zeros, letters, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
         if len(zeros) > 4 and zeros.count(0) * 10 > 9 * len(zeros) and letters.count(0) == 0:
@@ -132,7 +135,7 @@ def _script(line: bytes) -> tuple[str, str]:
 
 
 def _by_puremagic(head: bytes) -> tuple[str, str] | None:
-    """(extension, MIME type) by puremagic, None below the minimum confidence."""
+    """(extension, MIME type) from puremagic; None below the minimum confidence."""
     import puremagic
 
     try:

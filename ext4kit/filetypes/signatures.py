@@ -1,6 +1,6 @@
-"""Content signatures at the start of a file, matched at the first bytes of many blocks at once.
+"""Signatures at the start of files, matched with the first bytes of many blocks at once.
 
-They are used only to cut files. `identify` gives the final type of a file.
+They are only used to find where files begin. `identify` determines the final type of a file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ext4kit.arrays.types import Bools, Bytes2D, UInt8s
 from ext4kit.filetypes.formats import FORMATS
 from ext4kit.filetypes.formats.declaration import HEAD
 
-SIGNATURES = sorted(  # (magic, name of the format); the last one that fits counts
+SIGNATURES = sorted(  # (magic, name of the format); the last one that matches is used
     ((start, one.name) for one in FORMATS for start in one.magics),
     key=lambda pair: pair[0].mask.bit_count(),
 )
@@ -20,7 +20,7 @@ SIGNATURE_INDEX = {name: number for number, name in enumerate(SIGNATURE_NAMES)}
 WEAK_SIGNATURES = frozenset(
     name for start, name in SIGNATURES if len(start.magic) - len(start.any_at) < 3
 )
-LONG_SIGNATURES = frozenset(  # with four bytes and more that are not zero
+LONG_SIGNATURES = frozenset(  # magics with at least four nonzero bytes
     name for start, name in SIGNATURES if HEAD - start.value.to_bytes(HEAD, "little").count(0) > 3
 ) | frozenset(
     one.name
@@ -75,7 +75,7 @@ def match_signatures(data: Bytes2D) -> UInt8s:
 
 
 def _match_offset_signatures(data: Bytes2D, kinds: UInt8s) -> UInt8s:
-    """The types, with those added whose magic is at a larger offset."""
+    """The signatures of blocks, with those added whose magic is at a larger offset."""
     for kind, parts in _INSIDE:
         rows = np.flatnonzero(data[:, parts[0][0]] == parts[0][1][0])
         for at, magic in parts:

@@ -1,8 +1,8 @@
 """Directory blocks over time: their owners and versions.
 
-A copy of a block in the log shows it after a transaction; freed blocks on disk are used where the
-log has no history of the block. An inline directory counts as a block whose versions are the states
-of its inode.
+A copy of a block in the log shows the block as of one transaction. Freed blocks on disk are used
+where the log has no copy of the block. An inline directory counts as a block whose versions are the
+states of its inode.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ class DirBlockVersions(Table):
     """Versions of directory blocks as columns, sorted by (block, tid).
 
     Attributes:
-        block: file system block; minus the inode number for an inline directory.
+        block: file system block, or the negated inode number for an inline directory.
         tid: transaction of the copy, TID_BEFORE_LOG for a freed block on disk.
-        directory: instance of the directory; minus its inode number if the log has no state of it.
-        source: row of `log.tags`, row of the states for an inline directory, SRC_DISK,
-            SRC_PRE_REPLAY for the block before fast commits, or SRC_EMPTY where the block holds no
-            entry of that directory.
+        directory: instance of the directory, or its negated inode number if the log has no state of
+            the directory.
+        source: row of `log.tags`, or row of the states for an inline directory; SRC_DISK for the
+            block on disk, SRC_PRE_REPLAY for the block before fast commits, SRC_EMPTY if the block
+            has no entry of that directory.
     """
 
     block: Int64s
@@ -54,14 +55,14 @@ class DirBlockVersions(Table):
 
 @dataclass(frozen=True, slots=True)
 class DirBlockBatch:
-    """Consecutive versions with their entries.
+    """A batch of consecutive versions with their entries.
 
     Attributes:
         versions: all versions, of which the batch is a part.
         start: row of the batch's first version in `versions`.
         repeats_last: True if the first version is the last one of the previous batch.
         data: uint8 (n, block size), bytes of the versions.
-        entries: `entries.block` is a row of `data`.
+        entries: the entries of the batch; `entries.block` is a row of `data`.
     """
 
     versions: DirBlockVersions
@@ -80,7 +81,7 @@ class DirectoryBlockHistory:
     """All versions of the blocks of directories.
 
     Args:
-        history: must hold every state of each directory.
+        history: states of inodes; must have every state of each directory.
 
     Attributes:
         directory_states: rows of the states of directories that describe content.
@@ -106,7 +107,7 @@ class DirectoryBlockHistory:
     def _unlogged_live_blocks(self) -> tuple[Int64s, Int64s]:
         """(block, instance) of live directories without a state in the history.
 
-        Their instance is minus their inode number.
+        The instance column has the negated inode number.
         """
         history = self.history
         blocks, instances = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -122,7 +123,7 @@ class DirectoryBlockHistory:
     def _owner_as_of(self, block: Int64s, tid: Int64s) -> Rows:
         """Row of `_block_owners` with the owner of each block as of a tid; -1 for none.
 
-        The first known owner counts for earlier tids too.
+        Before its first known owner, a block is taken to belong to that owner as well.
         """
         blocks, tids, _ = self._block_owners
         owner = AsOfIndex(blocks, tids).rows(block, tid)
@@ -135,7 +136,7 @@ class DirectoryBlockHistory:
         owner = self._owner_as_of(copies.blocks, copies.tids)
         kept = owner >= 0
         epochs = self.history.epochs
-        if not epochs.is_single:  # if blocks were moved, a later owner does not count
+        if not epochs.is_single:  # if blocks were moved, a later owner is no evidence
             then = epochs.layouts(copies.tids)
             kept &= then > 0
             kept[kept] &= then[kept] == epochs.layouts(self._block_owners[1][owner[kept]])
@@ -144,7 +145,7 @@ class DirectoryBlockHistory:
         return DirBlockVersions(copies.blocks[kept], tids, instances, tags)
 
     def _unallocated_versions(self) -> DirBlockVersions:
-        """Unallocated blocks of deleted directories on disk, without all versions in the log."""
+        """Unallocated blocks of deleted directories, unless the log has all their versions."""
         history, states = self.history, self.history.states
         blocks, _, instances = self._block_owners
         block, first = np.unique(blocks[::-1], return_index=True)
@@ -162,7 +163,7 @@ class DirectoryBlockHistory:
         return DirBlockVersions(block, before, instance, np.full(len(block), SRC_DISK))
 
     def _allocated_versions(self) -> DirBlockVersions:
-        """Present blocks of live directories, for the removed entries in them."""
+        """The blocks of live directories as they are on disk, for the removed entries in them."""
         block, tid, instance = self._block_owners
         live = np.append(self.history.is_allocated, True)[np.maximum(instance, NO_ROW)]
         kept = ends_group(block) & live
@@ -170,7 +171,7 @@ class DirectoryBlockHistory:
         return DirBlockVersions(block[kept], now, instance[kept], np.full(len(now), SRC_DISK))
 
     def _pre_fast_commit_versions(self) -> DirBlockVersions:
-        """Blocks changed by fast commits, as of before these and between them."""
+        """Blocks changed by fast commits, in their versions before and between these commits."""
         parts = [(TID_PRE_FAST_COMMIT, self.history.stages.unlogged_changes)]
         for tid, (view, _) in self.history.stages.between.items():
             assert isinstance(view.blocks, ReplayedBlocks)
@@ -187,7 +188,7 @@ class DirectoryBlockHistory:
     def _ownership_periods(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """(block, instance, begin, end) of each period in which a directory owned a block.
 
-        `begin` is TID_NONE if the directory owned the block before the log begins, `end` is
+        `begin` is TID_NONE if the directory already owned the block before the log begins; `end` is
         TID_ON_DISK if no source shows when the block was freed.
         """
         states = self.history.states
@@ -291,14 +292,15 @@ class DirectoryBlockHistory:
             readable[rows] = fits
         entries, broken = parse_entries(data, fs.has_file_types)
         sound = readable & (broken < 0)
-        # Removed entries can remain in htree blocks, which were leaves before.
+        # Removed entries can remain in htree index blocks that were leaf blocks before.
         few = np.bincount(entries.block, minlength=len(data)) <= len((b".", b".."))
-        # Unreadable versions are kept without entries: they end earlier names.
+        # Unreadable versions are kept, without entries, because the names of the version before end
+        # there.
         data[~sound & ~(stands & few & (broken < 0))] = 0
         return data, entries.take(sound[entries.block])
 
     def _written(self, versions: DirBlockVersions) -> Int64s:
-        """Tid of each version; for a freed block the tid of the owner's last state with content."""
+        """Tid of each version; for a freed block, tid of its owner's last state with content."""
         history = self.history
         last = history.states.tid[history.last_content_row[versions.directory]]
         return np.where(versions.tid == TID_BEFORE_LOG, last, versions.tid)
@@ -344,7 +346,7 @@ class DirectoryBlockHistory:
         ]
         length = np.array([len(tail) for tail in tails], np.int64)
         width = max(int(length.max()), DIRENT.size)
-        width += -width % 4  # removed entries are searched in 4-byte words, whatever the size
+        width += -width % 4  # removed entries are searched in 4-byte steps, whatever the size
         padded = b"".join(tail.ljust(width, b"\0") for tail in tails)
         return np.frombuffer(padded, np.uint8).reshape(len(tails), width), length
 

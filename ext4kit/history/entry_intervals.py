@@ -1,4 +1,4 @@
-"""Entry intervals: between which transactions an entry was in a directory block.
+"""Entry intervals: the transactions between which an entry was in a directory block.
 
 An entry in consecutive versions of its block forms one interval. Versions are read in batches;
 an interval that reaches the end of a batch continues in the next one.
@@ -34,12 +34,13 @@ class EntryIntervals(Table):
     Attributes:
         inode: inode number of the entry.
         directory: owner of the block, as in `DirBlockVersions`.
-        block: as in `DirBlockVersions`.
+        block: block of the entry, as in `DirBlockVersions`.
         name_key: hash of the name; equal keys mean equal names.
         file_type: file type in the entry, 0 for unknown.
         valid_from: tid of the first version with the entry, TID_BEFORE_LOG if that is the first
             known version of the block.
-        first_seen: tid of the first version with the entry, in either case.
+        first_seen: tid of the first version with the entry, even if that is the first known version
+            of the block.
         removed: tid of the first version without the entry, TID_ON_DISK if there is none.
         last_seen: tid of the last version with the entry, TID_BEFORE_LOG for a freed block on
             disk, SLACK_ENTRY for a removed entry that was not cleared.
@@ -47,7 +48,8 @@ class EntryIntervals(Table):
             there is none.
         first_source: source (as in `DirBlockVersions`) of the first version with the entry.
         removal_source: source of the first version without the entry, -1 if there is none.
-        source: source of the last version with the entry; at: byte offset of the entry in it.
+        source: source of the last version with the entry; at: byte offset of the entry in that
+            version.
         name: the names.
     """
 
@@ -87,7 +89,7 @@ def find_entry_intervals(
 
     Args:
         blocks: the versions.
-        inodes: inode numbers whose entries are selected; all by default.
+        inodes: inode numbers whose entries are selected; by default all.
         with_slack: include removed entries that were not cleared, of all inode numbers.
     """
     fs = blocks.history.fs
@@ -144,7 +146,7 @@ class _VersionSpans(Table):
 
 
 class _SpanJoiner:
-    """Converts batches to intervals; intervals that reach the end of a batch stay open."""
+    """Converts batches to intervals; an interval that reaches the end of a batch stays open."""
 
     def __init__(self) -> None:
         self._open: _VersionSpans | None = None
@@ -157,7 +159,7 @@ class _SpanJoiner:
         sort = np.lexsort((entries.block, directory, key, entries.inode, block))
         entries, key = entries.take(sort), key[sort]
         block, directory = block[sort], directory[sort]
-        # A change of the file type starts a new interval: number and name were reused.
+        # A change of the file type starts a new interval because number and name were reused.
         begins = starts_group(block, entries.inode, key, directory, entries.file_type)
         begins[1:] |= entries.block[1:] != entries.block[:-1] + 1
         start = np.flatnonzero(begins)
@@ -186,10 +188,12 @@ class _SpanJoiner:
 
 
 def _to_intervals(versions: DirBlockVersions, spans: _VersionSpans) -> EntryIntervals:
-    """Spans as intervals of tids, sorted by position, because name keys differ between runs.
+    """Spans converted to intervals of tids.
 
-    A freed block on disk can be newer than the first copy in the log. It therefore does not show
-    that an entry of that copy is older.
+    They are sorted by position, because name keys differ between runs of the program.
+
+    A freed block on disk can be newer than the first copy in the log. That the freed block has an
+    entry therefore does not show that the entry existed before the copy.
     """
     spans = spans.take(np.lexsort((spans.last, spans.at, spans.first)))
     first, last = spans.first, spans.last
@@ -221,8 +225,8 @@ def _to_intervals(versions: DirBlockVersions, spans: _VersionSpans) -> EntryInte
 def _also_in_journal(found: EntryIntervals) -> Bools:
     """True for an interval of a freed block whose entry the log also has in that block.
 
-    The log has every version of a block since its first copy. A copy with the same entry is
-    therefore the version on disk, and dates it.
+    The log has every version of a block since its first copy. If a copy has the same entry, the
+    version on disk is therefore one of the copies, and the copy gives its time.
     """
     freed = (found.last_seen == TID_BEFORE_LOG).astype(np.int64)
     again = np.zeros(len(found), bool)

@@ -14,15 +14,15 @@ from ext4kit.journal.replay import ReplayedBlocks
 
 
 class FastCommitStages:
-    """Stages of a file system with replayed fast commits; without any there is one stage.
+    """Stages of a file system with replayed fast commits; without fast commits there is one stage.
 
     Attributes:
-        before: the file system without fast commits; None if none was replayed.
+        before: the file system without fast commits; None if no fast commit was replayed.
 
     Args:
         fs: the file system, with its journal replayed.
         copied: blocks (int64) with copies in the log.
-        committed_only: there is no stage before fast commits, nor between them.
+        committed_only: omit the stages before and between fast commits.
     """
 
     def __init__(self, fs: FileSystem, copied: Int64s, committed_only: bool) -> None:
@@ -42,7 +42,7 @@ class FastCommitStages:
 
     @cached_property
     def freed(self) -> Int64s:
-        """Inode numbers freed by fast commits, which record no time."""
+        """Numbers of inodes freed by fast commits; a fast commit records no time."""
         if self.before is None or not self._replayed:
             return np.zeros(0, np.int64)
         numbers = inodes_in(self._fs, self._replayed.changed.blocks)

@@ -1,9 +1,10 @@
 """First instances: inodes whose number was not used before.
 
-The kernel gives a new inode the lowest free number of its block group. Numbers above a free one
-were therefore never allocated: in one group, the first instance of each number is at least as old
-as the inodes with higher numbers. An inode younger than one of these has a reused number.
-Source: kernel fs/ext4/ialloc.c, `__ext4_new_inode`, `find_inode_bit`.
+The kernel gives a new inode the lowest free number of its block group. A number is therefore used
+for the first time only when all lower numbers of the group are in use. Within a group, the first
+instance of each number is at least as old as every inode with a higher number. An inode that is
+younger than an inode with a higher number has a reused number. Source: kernel fs/ext4/ialloc.c,
+`__ext4_new_inode`, `find_inode_bit`.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from ext4kit.history.history import History
 def is_first_instance(history: History, instance: Int64s) -> Bools:
     """True where the evidence does not show that the inode number was used before.
 
-    If all inodes of a range of numbers were freed and reused, this test cannot detect it. Inodes
-    of 128 bytes have no creation time and contribute nothing.
+    The test cannot detect that all inodes of a range of numbers were freed and reused. Inodes of
+    128 bytes have no creation time and are not used as evidence.
 
     Args:
-        history: holds the instances.
+        history: history with the instances.
         instance: int64 (n,), instances to test.
     """
-    if not len(instance):  # then no inode table is read
+    if not len(instance):  # without creation times, no inode table is read
         return np.ones(0, bool)
     per_group = history.fs.superblock.inodes_per_group
     logged, mine = history.states.table, history.number[instance]
@@ -49,7 +50,9 @@ def _creations_on_disk(history: History) -> tuple[Int64s, Int64s]:
 
 
 def _oldest_behind(number: Int64s, time: Int64s, per_group: int, mine: Int64s) -> Int64s:
-    """Per number in `mine`: lowest time of the higher numbers of its block group, or no limit.
+    """Per number in `mine`: earliest creation time of the higher numbers of its block group.
+
+    The maximum of int64 if there is none.
 
     Args:
         number: int64 (n,), sorted.

@@ -1,8 +1,8 @@
 """Inode states over time, from the log and the disk, grouped into instances.
 
-An instance is an inode number with a generation. The log holds its states in the order of
-transactions, the disk the last one. An instance is deleted if the disk does not show it as
-allocated.
+An instance is an inode number with a generation. The log has its states in the order of
+transactions; the disk has the last one. An instance counts as deleted if the disk does not show it
+as allocated.
 """
 
 from __future__ import annotations
@@ -48,21 +48,22 @@ from ext4kit.parsers.inode import (
 class History:
     """Inode states, instances, journal gaps and block maps of one file system over time.
 
-    `reading.read_history` makes it.
+    Created by `reading.read_history`.
 
     Attributes:
         fs: the present file system (journal replayed).
-        log: its log; None without a readable one.
+        log: the log of the file system; None without a readable log.
         copies: block copies in the log; None without a readable log.
         stages: the file system before, between and after its fast commits.
-        states: all states of the instances in the log and of deleted inodes on disk, without
-            those of stable inodes.
-        writes: transactions in which files were written; none where only directories were read.
+        states: all states of instances in the log and of deleted inodes on disk, except those of
+            stable inodes.
+        writes: transactions in which files were written; empty if only the states of directories
+            were read.
         stable_runs: runs of the stable inodes, one table per batch.
         live_directories: inode numbers of all directories that are linked on disk, ascending.
         watched: inode numbers of which all states are kept.
-        damaged_from: first transaction of a replay with a damaged one, TID_ON_DISK if there is
-            none; 0 if the file system needs recovery but has no readable log.
+        damaged_from: first transaction of the replay if the replay has a damaged transaction, else
+            TID_ON_DISK; 0 if the file system needs recovery but has no readable log.
         late_changes: number of inodes on disk that changed after the last commit.
     """
 
@@ -89,7 +90,8 @@ class History:
     def gaps(self) -> JournalGaps:
         """Unmounts, unclean shutdowns and lost transactions, from the tids of the log.
 
-        tune2fs -I and resize2fs move blocks without a transaction; this counts as lost ones.
+        tune2fs -I and resize2fs move blocks without a transaction; such a change counts as lost
+        transactions.
         """
         breaks = find_journal_gaps(self.log)
         if self.mounts is not None:
@@ -126,7 +128,7 @@ class History:
         """Evidence that log and disk were acquired at different times; "" if there is none."""
         late, limit = self.late_changes, last_commit(self.log)
         if limit is not None and isinstance(self.fs.blocks, ReplayedBlocks):
-            under = self.fs.with_blocks(self.fs.blocks.base)  # below the replay
+            under = self.fs.with_blocks(self.fs.blocks.base)  # the blocks without the replay
             numbers = inodes_in(self.fs, self.fs.blocks.plan.blocks)
             late += count_changed(under.inode_table(numbers), limit)
         if late:
@@ -168,7 +170,7 @@ class History:
 
     @cached_property
     def last_fast_commit(self) -> int:
-        """Tid of the transaction to which the last fast commit belongs; TID_NONE without one.
+        """Tid of the transaction to which the last fast commit belongs; TID_NONE if there is none.
 
         A clean unmount clears the journal feature and leaves the fast-commit area unchanged.
         Source: kernel fs/jbd2/journal.c, `jbd2_mark_journal_empty`.
@@ -201,9 +203,9 @@ class History:
 
     @cached_property
     def linked_tids(self) -> tuple[Int64s, Int64s]:
-        """Per instance: tids of the first and the last copy in the log that has it with a link.
+        """Per instance: tids of the first and the last copy in the log in which it has a link.
 
-        Without one, the first is TID_ON_DISK and the last TID_NONE.
+        Without such a copy, the first tid is TID_ON_DISK and the last one TID_NONE.
         """
         states = self.states
         tid, instance = states.tid, states.instance
@@ -219,7 +221,8 @@ class History:
         """True for each instance that the disk shows as allocated.
 
         An inode with an entry in the tree counts as allocated even if its bitmap bit is clear: a
-        bitmap can be damaged or cleared by hand. So does one whose deletion cannot be verified.
+        bitmap can be damaged or cleared by hand. An inode whose deletion cannot be verified counts
+        as allocated too.
         """
         last = self.last_rows
         linked = (self.states.tid[last] == TID_ON_DISK) & self.states.is_linked[last]
@@ -240,8 +243,8 @@ class History:
     def _may_be_linked(self, last: Rows) -> Bools:
         """True where the last known state is linked and later states cannot be read.
 
-        Either the inode table block is unreadable, or a log that needs replay is damaged, so that
-        blocks on disk are of different transactions.
+        This is the case if the inode table block is unreadable, or if a log that needs replay is
+        damaged, so that the blocks on disk are of different transactions.
 
         Args:
             last: row of the last state of each instance.
@@ -250,7 +253,7 @@ class History:
         rows = self.by_inode
         rows = rows[(states.tid[rows] < TID_ON_DISK) & ~states.untagged[rows]]
         final = ends_group(numbers[rows])
-        is_final = states.untagged.copy()  # their time is uncertain
+        is_final = states.untagged.copy()  # the tids of untagged states are uncertain
         is_final[rows[final]] = True
         shown = np.flatnonzero(is_final[last] & states.is_linked[last])
         tid = states.tid[last[shown]]
@@ -265,8 +268,8 @@ class History:
     def is_freed(self) -> Bools:
         """True for each state without links and with a deletion time.
 
-        For an orphan, `i_dtime` holds 0 or the number of the next inode on the orphan list.
-        Source: kernel fs/ext4/orphan.c, `ext4_orphan_add`.
+        The `i_dtime` of an orphan is 0 or the number of the next inode on the orphan list. Source:
+        kernel fs/ext4/orphan.c, `ext4_orphan_add`.
         """
         table = self.states.table
         freed: Bools = (table.links_count == 0) & (table.dtime > self.fs.superblock.inodes_count)
@@ -313,17 +316,17 @@ class History:
     # -- maps -----------------------------------------------------------------------------
 
     def last_valid_tid(self, rows: Int64s) -> Int64s:
-        """Last tid at which each state in `rows` was valid."""
+        """Last tid as of which each state in `rows` was valid."""
         after = self.next_tid[rows]
         held = np.where(after == TID_NONE, TID_ON_DISK, after - 1)
         return np.where(after == TID_ON_DISK, self.states.tid[rows], held)
 
     def map_states(self, rows: Int64s, i_block: Bytes2D | None = None) -> BlockMaps:
-        """The block maps of the states `rows`, with tree blocks as of their time.
+        """The block maps of the states `rows`, with tree blocks as of the time of each state.
 
         Args:
             rows: rows of `states`.
-            i_block: uint8 (n, 60), roots to use instead of those of the states.
+            i_block: uint8 (n, 60), roots of the maps to use instead of the roots in the states.
         """
         table = self.states.table
         at = self.last_valid_tid(rows)
@@ -342,7 +345,7 @@ class History:
     def _fetch_tree_blocks(
         self, rows: Int64s, at: Int64s, blocks: Int64s, owner: Rows
     ) -> tuple[Bytes2D, Bools]:
-        """Tree blocks as of `at`; a block from the disk needs the checksum of its owner."""
+        """Tree blocks as of `at`; one from the disk is used only with its owner's checksum."""
         rows, at = rows[owner], at[owner]
         copies = self.tree_block_copies(rows, at, blocks)
         logged = copies >= 0
@@ -369,12 +372,13 @@ class History:
     def tree_block_copies(self, rows: Int64s, at: Int64s, blocks: Int64s) -> Rows:
         """Rows of `log.tags` with the tree block of each state; NO_ROW where the disk has it.
 
-        A copy from before lost transactions may be of another owner, or of an earlier map.
+        A copy from before lost transactions is not used: it may be of another owner or of an
+        earlier map.
 
         Args:
             rows: rows of `states`.
-            at: last valid tid of each.
-            blocks: a tree block of each.
+            at: last valid tid of each state.
+            blocks: a tree block of each state.
         """
         if self.copies is None or not len(blocks):
             return np.full(len(blocks), NO_ROW)
@@ -386,7 +390,7 @@ class History:
 
     @cached_property
     def epochs(self) -> Epochs:
-        """Inode sizes and checksum seeds with which older blocks were written."""
+        """The inode sizes and checksum seeds with which older blocks were written."""
         if self.copies is None:
             none = np.zeros(0, np.int64)
             superblock = self.fs.superblock

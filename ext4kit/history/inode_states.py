@@ -1,4 +1,4 @@
-"""Inode states as columns, and the tids of states that no transaction of the log has."""
+"""Inode states as columns, and special tids for states that are in no transaction of the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.parsers.inode import InodeFlags, InodeTable
 
 TID_ON_DISK = np.int64(1) << 62  # tid of the present disk, after every transaction
-# Tid of the disk before fast commits; intermediate states get the next tids, one per fast commit.
+# Tid of the disk before fast commits. Intermediate states have the tids after it, one for each fast
+# commit.
 TID_PRE_FAST_COMMIT = int(TID_ON_DISK) - 1000
 TID_NONE = -1
 NO_NUMBERS: Int64s = np.zeros(0, np.int64)
@@ -26,7 +27,7 @@ class InodeStates(Table):
         table: the inodes.
         tid: first transaction with the state, TID_ON_DISK for the one on disk.
         instance: number of the instance, ascending.
-        untagged: True where the state is from a block that neither a tag nor the inode table names.
+        untagged: True where the state is from an untagged log block or an unallocated block.
     """
 
     table: InodeTable
@@ -36,7 +37,7 @@ class InodeStates(Table):
 
     @classmethod
     def by_instance(cls, table: InodeTable, tid: Int64s, untagged: Bools) -> InodeStates:
-        """States in any order, sorted."""
+        """A table of states given in any order, sorted here."""
         _, instance = np.unique(table.number << 32 | table.generation, return_inverse=True)
         sort = np.lexsort((~untagged, tid, instance))
         return cls(table.take(sort), tid[sort], instance[sort], untagged[sort])

@@ -1,10 +1,9 @@
 """Journal gaps: unmounts, unclean shutdowns and lost transactions, from transaction ids.
 
-An unmount uses one id, the next mount another, and the log continues at the same position: two
-ids are missing. A recovery by the kernel skips one. If more are missing, or the log restarts at
-its first block, transactions were overwritten or e2fsck recovered the journal.
-Source: kernel fs/jbd2/journal.c, `jbd2_journal_destroy`; fs/jbd2/recovery.c,
-`jbd2_journal_recover`.
+An unmount uses up one id and the next mount another, so that two ids are missing where the log
+continues. A recovery by the kernel skips one id. If more ids are missing, or if the log restarts at
+its first block, transactions were overwritten or e2fsck recovered the journal. Source: kernel
+fs/jbd2/journal.c, `jbd2_journal_destroy`; fs/jbd2/recovery.c, `jbd2_journal_recover`.
 """
 
 from __future__ import annotations
@@ -27,13 +26,14 @@ class JournalGaps:
     """Neighbouring transactions of a log whose tids are not consecutive, as columns.
 
     Attributes:
-        tid_before, tid_after: transactions on both sides, ascending.
-        commit_time: commit time of the one before (ns); -1 if unknown.
+        tid_before, tid_after: the transactions before and after each gap, ascending.
+        commit_time: commit time of `tid_before`, ns; -1 if unknown.
         unmounted: True where the file system was unmounted and everything was on disk.
         transactions_lost: True where transactions in between are missing.
-        restarted_at: lowest tid whose transaction is older than one with a lower tid: the journal
-            restarted its ids at a lower number. NO_RESTART if it did not.
-        damaged: int64, ascending: transactions of which a part is unreadable.
+        restarted_at: lowest tid whose transaction is older than a transaction with a lower tid,
+            because the journal restarted its ids at a lower number. NO_RESTART if it did not
+            restart them.
+        damaged: int64, tids of partly unreadable transactions, ascending.
     """
 
     tid_before: Int64s
@@ -47,27 +47,28 @@ class JournalGaps:
     def with_mounts(self, mounts: MountCounts, now: int) -> JournalGaps:
         """The gaps with `unmounted` True only where the mount counts show a plain unmount.
 
-        A recovery that is followed by no commit leaves the same ids as an unmount, and the next
-        mount makes it two mounts. Each gap is at least one mount: if the counts on both sides of
-        some gaps differ by the number of gaps, each is exactly one. Without such counts it is not
-        known: with an orphan file the kernel logs the superblock seldom.
+        A recovery without a later commit skips the same ids as an unmount, but the gap then covers
+        two mounts. Each gap covers at least one mount. If the mount counts before and after some
+        gaps differ by the number of these gaps, each of them covers exactly one. Where the log has
+        no such counts, the number of mounts is unknown; with an orphan file, the kernel rarely logs
+        the superblock.
 
         Args:
             mounts: the counts in the journal.
-            now: `s_mnt_count` on disk, the count of the last session or of a later mount.
+            now: `s_mnt_count` on disk: the count during the last session, or after a later mount.
         """
         if not len(self.tid_before):
             return self
         gaps = len(self.tid_before)
         session = np.append(np.searchsorted(self.tid_before, mounts.tid), gaps)
         every = np.arange(gaps)
-        last = np.searchsorted(session, every, side="right") - 1  # the newest one up to the gap
+        last = np.searchsorted(session, every, side="right") - 1  # newest count before the gap
         first = np.searchsorted(session, every, side="right")
         known = last >= 0
         last = np.maximum(last, 0)
         counts = np.full(len(session), now)
         rows = np.unique(np.concatenate([first, last]))
-        rows = rows[rows < len(mounts)]  # the last one is that of the disk
+        rows = rows[rows < len(mounts)]  # the last count is that of the disk
         counts[rows] = mounts.counts(rows)
         once = known & (counts[first] - counts[last] == session[first] - session[last])
         return replace(self, unmounted=self.unmounted & once)
@@ -77,11 +78,11 @@ class JournalGaps:
         return np.searchsorted(self.tid_before, tids)
 
     def with_lost(self, tid: Int64s, rows: Int64s) -> JournalGaps:
-        """The gaps, with unknown changes after some transactions added.
+        """These gaps, with gaps added for unknown changes after some transactions.
 
         Args:
             tid: all transactions, ascending.
-            rows: rows of `tid` after which a gap is added; none is the last row.
+            rows: rows of `tid` after which a gap is added; not the last row of `tid`.
         """
         new = rows[~np.isin(tid[rows], self.tid_before)]
         before = np.concatenate([self.tid_before, tid[new]])
@@ -107,14 +108,14 @@ class JournalGaps:
     def any_lost_between(self, tids: Int64s | int, until: Int64s | int) -> Bools | np.bool_:
         """True where transactions from `tids` to `until` are missing or partly unreadable.
 
-        Damage of the transaction `tids` itself does not count, damage of `until` does.
+        Damage to the transaction `tids` itself does not count; damage to `until` does.
         """
         before = self.tid_before[self.transactions_lost]
         gap = np.searchsorted(before, tids) < np.searchsorted(before, until)
         return gap | self.any_damaged(tids, until)
 
     def any_damaged(self, tids: Int64s | int, until: Int64s | int) -> Bools | np.bool_:
-        """True where a transaction after `tids` and up to `until` is partly unreadable."""
+        """True where a transaction later than `tids`, and not later than `until`, is damaged."""
         first, end = (np.searchsorted(self.damaged, at, "right") for at in (tids, until))
         return first < end
 
@@ -145,7 +146,7 @@ class MountCounts:
 
 
 def find_journal_gaps(log: Log | None) -> JournalGaps:
-    """The gaps of a log; none without a log."""
+    """The gaps of a log; an empty table without a log."""
     none = np.zeros(0, np.int64)
     if log is None:
         return JournalGaps(none, none, none, none.astype(bool), none.astype(bool))
@@ -170,7 +171,7 @@ def find_journal_gaps(log: Log | None) -> JournalGaps:
 
 
 def _restart_tid(tid: Int64s, time: Int64s) -> int:
-    """The lowest tid that was committed before a lower one; NO_RESTART if there is none."""
+    """The lowest tid that was committed before a lower tid; NO_RESTART if there is none."""
     tid, time = tid[time >= 0], time[time >= 0]
     if not len(tid):
         return NO_RESTART

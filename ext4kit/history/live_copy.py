@@ -1,8 +1,8 @@
 """Evidence that an image was acquired while its file system was mounted and written.
 
-An unclean shutdown leaves none of it: jbd2 writes a transaction to the log before the home blocks,
-and moves the start of the log before it overwrites older transactions.
-Source: kernel fs/jbd2/checkpoint.c, `jbd2_cleanup_journal_tail`; Documentation/filesystems/
+An unclean shutdown leaves no such evidence: jbd2 writes a transaction to the log before it writes
+the home blocks, and moves the start of the log before it overwrites older transactions. Source:
+kernel fs/jbd2/checkpoint.c, `jbd2_cleanup_journal_tail`; Documentation/filesystems/
 journalling.rst.
 """
 
@@ -13,14 +13,14 @@ from ext4kit.journal.ring import order_of
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.units import NANOSECONDS
 
-TIME_TOLERANCE = NANOSECONDS  # ns; more than the difference between two clocks of one kernel
+TIME_TOLERANCE = NANOSECONDS  # ns; larger than the difference between two clocks of one kernel
 
 
 def last_commit(log: Log | None) -> int | None:
-    """Time (ns) after which no inode can have changed on a disk at rest; None if unknown.
+    """Latest time (ns) of an inode change if the file system was not in use; None if unknown.
 
-    Defined only for a file system marked for recovery, because e2fsck changes inodes without a
-    commit, and without fast commits, because their changes have no commit time.
+    It is known only if the file system is marked for recovery, because e2fsck changes inodes
+    without a commit, and only without fast commits, because their changes have no commit time.
     """
     if log is None or not log.needs_recovery or log.has_fast_commits:
         return None
@@ -29,7 +29,7 @@ def last_commit(log: Log | None) -> int | None:
 
 
 def start_is_overwritten(log: Log | None) -> bool:
-    """Whether newer transactions overwrote the first one that the journal superblock names."""
+    """Whether newer transactions overwrote the transaction at which the log starts (`s_start`)."""
     if log is None or not log.superblock.start:
         return False
     headers, known = log.headers, log.transactions

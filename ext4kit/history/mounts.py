@@ -1,4 +1,4 @@
-"""Mount count during each transaction of a journal."""
+"""The mount count during each transaction of a journal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ UNKNOWN = -1
 def find_mounts(history: BlockHistory, block_size: int) -> Int64s:
     """`s_mnt_count` during each transaction of a journal.
 
-    It comes from the copies of the superblock and is constant between two journal gaps. Sessions
-    without a copy get it from the sessions on both sides, if each gap between is exactly one mount.
+    It is read from the copies of the superblock and does not change between two journal gaps. For a
+    session without a copy it follows from the sessions before and after it, if each gap between
+    these covers exactly one mount.
 
     Args:
         history: block copies of the journal.
-        block_size: of the file system, bytes.
+        block_size: block size of the file system, bytes.
 
     Returns:
         int64, one per row of `log.transactions`; UNKNOWN where the evidence does not show it.

@@ -1,9 +1,9 @@
-"""The names of each instance, their directories and when they were valid.
+"""The names of each instance: their directories and the times at which each name was in force.
 
 Linux 5.13 and later clear removed entries. Names therefore come from earlier copies of directory
 blocks in the log and from freed directory blocks on disk. The copies of a block show when an entry
 was added and removed; the inode states show which instance the number referred to at that time.
-Earlier kernels leave removed entries, which have no time (`history/removed.py`).
+Earlier kernels leave removed entries in place; such an entry has no time (`history/removed.py`).
 """
 
 from __future__ import annotations
@@ -31,20 +31,23 @@ EXTRA_CTIME = 8  # smallest `i_extra_isize` with nanoseconds in ctime
 
 @dataclass(frozen=True, slots=True)
 class NameTable(Table):
-    """Names of instances as columns, sorted by instance and time; the last name comes last.
+    """Names of instances as columns, sorted by instance and then by time, the last name last.
 
     Attributes:
         instance: the named instance.
         directory: instance of the directory, as in `DirBlockVersions`.
-        valid_from: tid of the first copy with the name, TID_BEFORE_LOG if it is older than that.
-        in_force_by: tid by which the name was in force, even if transactions are missing.
-        last_absent: tid of the last copy before that without the name, TID_BEFORE_LOG if there is
-            none.
+        valid_from: tid of the first copy with the name, TID_BEFORE_LOG if the name is older than
+            that copy.
+        in_force_by: tid as of which the name was certainly in force, even if transactions are
+            missing.
+        last_absent: tid of the last copy without the name before the first copy with it,
+            TID_BEFORE_LOG if there is none.
         removed: tid of the first copy without the name, TID_ON_DISK if there is none.
         last_seen: tid of the last copy with the name, TID_BEFORE_LOG for a freed block on disk,
             SLACK_ENTRY for a removed entry that was not cleared.
         block: block of the entry, as in `DirBlockVersions`.
-        source: last source of the entry, as in `DirBlockVersions`; at: its byte offset there.
+        source: last source of the entry, as in `DirBlockVersions`; at: byte offset of the entry in
+            it.
         name: the names.
     """
 
@@ -63,7 +66,7 @@ class NameTable(Table):
 
 @dataclass(frozen=True, slots=True)
 class InstanceNames:
-    """The names of all instances, and the entries that name none for certain.
+    """The names of all instances, and the entries whose instance is not certain.
 
     Attributes:
         table: entries whose instance is known.
@@ -77,11 +80,11 @@ class InstanceNames:
 
 
 def attribute_names(history: History, living: Int64s) -> InstanceNames:
-    """The entries of all directory blocks, attributed to the instances that they named.
+    """Attribute the entries of all directory blocks to the instances that they named.
 
     Args:
         history: the states.
-        living: instances that are asked for beside the directories and the deleted ones.
+        living: allocated instances to name in addition to directories and deleted instances.
     """
     blocks = DirectoryBlockHistory(history)
     directories = history.states.table.number[blocks.directory_states]
@@ -95,7 +98,7 @@ def attribute_names(history: History, living: Int64s) -> InstanceNames:
     is_uncertain &= _journal_gap_behind(history, logged.inode, logged.first_seen) | (
         logged.first_seen < 0
     )
-    # If transactions are missing, a freed block on disk may be newer than the start of the log.
+    # A freed block on disk may be newer than the start of the log if transactions are missing.
     is_uncertain |= (logged.last_seen == TID_BEFORE_LOG) & history.gaps.any_lost_between(
         TID_BEFORE_LOG, blocks.freed_tids(logged.directory)
     )
@@ -110,10 +113,10 @@ def attribute_names(history: History, living: Int64s) -> InstanceNames:
 
 
 def _split_by_instance(history: History, found: EntryIntervals) -> EntryIntervals:
-    """The intervals, cut where the inode number was given to another instance.
+    """The intervals, divided where the inode number was reused by another instance.
 
-    A file that is removed and made again in one transaction can get the number and the entry of
-    the one before it: all copies of the directory block then show the same entry.
+    If a file is removed and created again in one transaction, the new file can get the same inode
+    number and the same entry. All copies of the directory block then show this entry.
     """
     states, by_inode = history.states, history.by_inode
     number, instance = states.table.number[by_inode], states.instance[by_inode]
@@ -127,7 +130,8 @@ def _split_by_instance(history: History, found: EntryIntervals) -> EntryInterval
     if not len(row):
         return found
     cut, uncut = np.unique(row), np.setdiff1d(np.arange(len(found)), row)
-    # An interval is followed by its parts, each from a cut to its end; then each ends at the next.
+    # Each interval is followed by its parts, which start at the cuts; then each is ended at the
+    # start of the next.
     source = np.concatenate([cut, row])
     start = np.concatenate([found.first_seen[cut], begin])
     order = np.lexsort((start, source))
@@ -142,7 +146,7 @@ def _split_by_instance(history: History, found: EntryIntervals) -> EntryInterval
 
 
 def _last_copied(history: History, blocks: Int64s, before: Int64s) -> Int64s:
-    """Tid of the last copy of each directory block before a tid; the tid before without a copy."""
+    """Tid of the last copy of each directory block before a tid, or the tid - 1 if none."""
     assert history.copies is not None
     rows = history.copies.newest_copies(np.maximum(blocks, 0), before - 1)
     is_copied = (rows >= 0) & (blocks > 0)
@@ -160,7 +164,7 @@ def _bind_removed(history: History, intervals: EntryIntervals) -> Removed:
     instance[uncertain & ~_are_only_instances(history)[instance]] = NO_ROW
     logged = intervals.take(np.flatnonzero(intervals.last_seen >= 0))
     instance[_are_names_of_others(history, entries, instance, logged)] = NO_ROW
-    # The removed entries of an earlier instance of the number look the same.
+    # Removed entries of an earlier instance of the number cannot be told from those of this one.
     numbers = states.table.number[history.by_inode]
     first = np.searchsorted(numbers, history.number[instance])
     was_reused = states.instance[history.by_inode[first]] != instance
@@ -171,9 +175,9 @@ def _bind_removed(history: History, intervals: EntryIntervals) -> Removed:
 
 
 def _were_gone_before(history: History, entries: Removed, instance: Int64s) -> Bools:
-    """True where the entry was removed while the instance had a link: its last name was another.
+    """True where an entry was removed while the instance still had a link, by another name.
 
-    The entry is an old name, or that of an earlier instance of the number.
+    The entry is then an old name of the instance, or a name of an earlier instance of the number.
     """
     linked = np.append(history.linked_tids[1], TID_BEFORE_LOG)[instance]
     gone: Bools = (entries.first != TID_BEFORE_LOG) & (entries.first <= linked)
@@ -183,16 +187,16 @@ def _were_gone_before(history: History, entries: Removed, instance: Int64s) -> B
 def _are_names_of_others(
     history: History, entries: Removed, instance: Int64s, logged: EntryIntervals
 ) -> Bools:
-    """True where the name of a removed entry was another inode's while the instance had a link.
+    """True where another inode had the name of a removed entry while the instance had a link.
 
-    The removed entry stood there already. It is then one of an earlier instance, or an old name:
-    the blocks of a directory that was split keep old entries.
+    The removed entry was in the block at that time already. It is then an entry of an earlier
+    instance, or an old name: when a directory block is split, old entries stay in it.
 
     Args:
         history: the states.
         entries: the removed entries.
-        instance: instance of the number of each, NO_ROW for none.
-        logged: entries of the log.
+        instance: instance of the inode number of each entry, NO_ROW if unknown.
+        logged: entries in the log.
     """
     order = np.argsort(logged.name_key)
     low, high = SortedIndex(logged.name_key[order]).bounds(entries.found.name_key)
@@ -209,10 +213,10 @@ def _are_names_of_others(
 
 
 def _to_name_table(history: History, found: EntryIntervals, instance: Int64s) -> NameTable:
-    """Intervals with their instances as a `NameTable`."""
+    """Intervals and their instances converted to a `NameTable`."""
     real = np.array([name not in (b".", b"..") for name in found.name], bool)
     kept = np.flatnonzero((instance >= 0) & real & (instance != found.directory))
-    # makes the order of ties stable
+    # makes the order of equal rows stable
     kept = np.array(sorted(kept.tolist(), key=found.name.__getitem__), np.int64)
     last_tid, removed_tid = found.last_seen[kept], found.removed[kept]
     first, in_force_by = _start_bounds(history, found.take(kept))
@@ -237,7 +241,7 @@ def _to_name_table(history: History, found: EntryIntervals, instance: Int64s) ->
 def _no_overlapping_names(
     history: History, instance: Int64s, first: Int64s, last_tid: Int64s, removed_tid: Int64s
 ) -> Int64s:
-    """`valid_from` for directories, which have one name at a time."""
+    """`valid_from`, adjusted for directories, which have one name at a time."""
     states = history.states
     if not len(instance):
         return first
@@ -251,10 +255,10 @@ def _no_overlapping_names(
 def _start_bounds(history: History, found: EntryIntervals) -> tuple[Int64s, Int64s]:
     """(`valid_from`, `in_force_by`) of `NameTable` for each interval.
 
-    Adding a name sets the ctime of the inode. If the first copy of a block is of the
-    transaction in which the ctime changed, that transaction may have added the name. A ctime
-    in whole seconds may hide a second change, and so may one in the clock tick in which the
-    transaction started. Source: kernel fs/ext4/namei.c, `ext4_rename`.
+    Adding a name sets the ctime of the inode. If the first copy of a block is of the transaction in
+    which the ctime changed, that transaction may have added the name. A second change may be hidden
+    by a ctime in whole seconds, or by a ctime in the clock tick in which the transaction started.
+    Source: kernel fs/ext4/namei.c, `ext4_rename`.
     """
     states = history.states
     at = history.rows_at(found.inode, found.first_seen)
@@ -279,7 +283,7 @@ def _start_bounds(history: History, found: EntryIntervals) -> tuple[Int64s, Int6
 
 
 def _type_matches(history: History, file_types: Int64s, instance: Int64s) -> Bools:
-    """True for each entry without a file type or with that of the instance."""
+    """True for each entry that has no file type or the file type of the instance."""
     kind = MODES[np.minimum(file_types, len(MODES) - 1)]
     states = history.states
     first = np.searchsorted(states.instance, np.maximum(instance, 0))
@@ -294,12 +298,12 @@ def _instance_at(history: History, numbers: Int64s, tids: Int64s, linked: Bools)
         history: the states.
         numbers: inode numbers.
         tids: one per number.
-        linked: True where the instance had a name at that tid; else the name may just have
-            been removed.
+        linked: True where the instance had a name as of that tid, False where the name may just
+            have been removed.
 
-    Without a state at or before the tid, the first known state counts if its inode was created
-    before that transaction committed. An untagged state counts only if the number has no other
-    instance, or if the logged state before it is of the same one.
+    If there is no state at or before the tid, the first known state is used, provided that its
+    inode was created before that transaction was committed. An untagged state is used only if the
+    number has no other instance, or if the logged state before it is of the same instance.
     """
     history, states = history, history.states
     if not len(states):
@@ -318,7 +322,7 @@ def _instance_at(history: History, numbers: Int64s, tids: Int64s, linked: Bools)
 
 
 def _continues_logged_instance(history: History) -> Bools:
-    """True for each state whose number had the same instance in the last logged state up to it."""
+    """True for each state of the same instance as the last logged state of its number."""
     states, by_inode = history.states, history.by_inode
     places = np.where(states.untagged[by_inode], NO_ROW, np.arange(len(by_inode)))
     last = np.maximum.accumulate(places)
@@ -331,8 +335,8 @@ def _continues_logged_instance(history: History) -> Bools:
 def _journal_gap_behind(history: History, numbers: Int64s, tids: Int64s) -> Bools:
     """True where an unknown instance may have used the inode number as of a tid.
 
-    Transactions after its last state before the tid are missing, and the log does not show the
-    same instance after them.
+    This is so if transactions between the last known state of the number and the tid are missing,
+    and the log does not show the same instance after them.
     """
     states, rows = history.states, history.rows_at(numbers, tids)
     if not len(states):
@@ -343,7 +347,7 @@ def _journal_gap_behind(history: History, numbers: Int64s, tids: Int64s) -> Bool
 
 
 def _are_only_instances(history: History) -> Bools:
-    """True for each instance whose number has no other known instance."""
+    """True for each instance that is the only known instance of its inode number."""
     number = history.number
     same = np.append(False, number[1:] == number[:-1])
     only: Bools = ~(same | np.append(same[1:], False))
@@ -351,7 +355,7 @@ def _are_only_instances(history: History) -> Bools:
 
 
 def commit_times(history: History, tids: Int64s, known_by: bool = False) -> Int64s:
-    """Commit times, ns; the maximum of int64 where unknown.
+    """Commit time of each tid, ns; the maximum of int64 where unknown.
 
     With `known_by`, a transaction in the log without a commit block gets a lower bound: the
     time of the previous commit, or just before the latest change in its copies.

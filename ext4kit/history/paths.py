@@ -1,4 +1,4 @@
-"""Paths over time: where an instance and its directories stood at a time or as of a transaction."""
+"""Paths over time: the path of an instance at a time or as of a transaction."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from ext4kit.history.removed import Bond, directory_times, last_ctimes
 from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
 from ext4kit.units import NANOSECONDS
 
-OWN_LINKS = 2  # of a directory: its name and its entry `.`
-MAX_DEPTH = 4096  # nesting depth; hostile directories can form loops
+OWN_LINKS = 2  # links of an empty directory: its name and its entry `.`
+MAX_DEPTH = 4096  # maximum nesting depth; hostile directories can form loops
 
 
 class PathHistory:
-    """Paths of a file system's instances over time.
+    """Paths of the instances of a file system over time.
 
     Attributes:
         history: the instances and their states.
-        names: their names.
+        names: names of the instances.
 
     Args:
         history: the instances and their states.
-        living: instances whose names are asked for, beside the directories and the deleted ones.
+        living: allocated instances to name in addition to directories and deleted instances.
     """
 
     def __init__(self, history: History, living: Int64s = NO_NUMBERS) -> None:
@@ -48,7 +48,7 @@ class PathHistory:
 
     @cached_property
     def _live_parents(self) -> dict[int, tuple[int, bytes]]:
-        """Inode number of each live directory -> (that of its parent, its name)."""
+        """Inode number of each live directory -> (inode number of its parent, its name)."""
         tree = self.history.fs.tree(only=directories_only)
         rows = np.flatnonzero(np.isin(tree.file_type, (0, 2)))
         numbers = tree.inode[rows].tolist()
@@ -78,7 +78,7 @@ class PathHistory:
     def name_rows_at(self, instances: Int64s, tids: Int64s) -> Rows:
         """Row in `names.table` of a name that each instance had as of a tid; -1 for none.
 
-        A name that missing transactions may have changed by then does not count.
+        A name that missing transactions may have changed by that tid does not count.
         """
         found = np.full(len(instances), NO_ROW)
         names = self.names.table
@@ -89,11 +89,11 @@ class PathHistory:
         return found
 
     def places_at(self, rows: Rows, tids: Int64s, times: Int64s) -> list[DirectoryPlace | None]:
-        """Paths of rows of `names.table` as of a tid, with the evidence for each.
+        """Path of each row of `names.table` as of a tid, with the evidence for the path.
 
         Args:
             rows: rows of names that were in force.
-            tids: one per row.
+            tids: the tid for each row.
             times: a time (ns) at or before each tid, at which the instance existed.
         """
         names, found = self.names.table, list[DirectoryPlace | None]()
@@ -111,8 +111,8 @@ class PathHistory:
     def paths_at_removal(self, rows: Int64s, removal_tids: Int64s) -> list[bytes | None]:
         """Full paths of rows of `names.table` as of the removal of their instances.
 
-        If transactions before the removal are missing, the path is as of the last copy with the
-        name.
+        If transactions before the removal are missing, the path is that as of the last copy with
+        the name.
 
         Args:
             rows: rows of `names.table`.
@@ -128,7 +128,7 @@ class PathHistory:
         directory = names.directory[rows]
         removed_tid = self._directory_removed(directory)
         empty = (removed_tid <= when) & ~self.history.gaps.any_lost_between(removed_tid - 1, when)
-        when = np.where(empty, removed_tid - 1, when)  # the removed directory was empty after that
+        when = np.where(empty, removed_tid - 1, when)  # the directory was empty when it was removed
         when = np.maximum(when, np.maximum(names.valid_from[rows], last_tid))
         directories = map(self.directory_path, directory.tolist(), when.tolist())
         return [
@@ -139,8 +139,9 @@ class PathHistory:
     def places(self, rows: Int64s, removal_tids: Int64s) -> list[DirectoryPlace | None]:
         """As `paths_at_removal`, with the evidence for each path.
 
-        Where the journal gives no path, the directory may still be live. The evidence is then as
-        of the last copy of the entry, and for a removed entry as of the last ctime of its instance.
+        Where the journal shows no path, the path of a live directory is used. The path is then that
+        as of the last copy of the entry, or, for a removed entry, as of the last ctime of its
+        instance.
         """
         names = self.names.table
         paths: list[bytes | None] = [None] * len(rows)
@@ -177,9 +178,9 @@ class PathHistory:
     ) -> DirectoryPlace | None:
         """Path of a directory (as in `directory_path`) at a time (ns); None if unknown.
 
-        A deleted directory with one known name had that name from the time on at which it was
-        added. One with several had the one that was in force at the time, or as of `seen`, the tid
-        of a state before it.
+        A deleted directory with one known name had this name since the name was added. If it has
+        several known names, the one in force at the time is used, or the one in force as of `seen`,
+        the tid of a state before that time.
         """
         when = max(self.tid_before(time), seen)
         below, passed = b"", set[int]()
@@ -197,15 +198,16 @@ class PathHistory:
         return None
 
     def _moved_with(self, directory: int, time: int, made: int, removed: int) -> bool:
-        """Whether a directory may have moved in the transaction in which a file came and went.
+        """Whether a directory may have moved in the transaction that created and removed a file.
 
-        Then the path before that transaction may be one that the file never had.
+        In that case the path before that transaction may be one that the file never had.
 
         Args:
-            directory: of the file, as in `directory_path`.
-            time: of the removal of the file, ns.
-            made: of its creation, ns; 0 if unknown.
-            removed: tid of the first copy without its name, TID_ON_DISK if there is none.
+            directory: directory of the file, as in `directory_path`.
+            time: time of the removal of the file, ns.
+            made: time of the creation of the file, ns; 0 if unknown.
+            removed: tid of the first copy without the name of the file, TID_ON_DISK if there is
+                none.
         """
         when = self.tid_before(time)
         if when == TID_BEFORE_LOG or made <= 0 or self.tid_before(made) < when:
@@ -220,7 +222,7 @@ class PathHistory:
         return False
 
     def _may_follow(self, row: int, name: tuple[int, bytes], when: int, until: int) -> bool:
-        """Whether a name may have replaced another one between two tids."""
+        """Whether `row` is another name that may have been in force between two tids."""
         names = self.names.table
         is_other = (int(names.directory[row]), names.name[row]) != name
         return is_other and bool(names.valid_from[row] <= until and when < names.removed[row])
@@ -239,12 +241,12 @@ class PathHistory:
         if has_several:
             return row if names.valid_from[row] <= when < names.removed[row] else NO_ROW
         if names.removed[row] <= min(when, int(self.history.linked_tids[1][directory])):
-            return NO_ROW  # it had another name after this one
+            return NO_ROW  # the directory had another name after this one
         is_unknown = when == TID_BEFORE_LOG and self.history.gaps.restarted_at != NO_RESTART
         return row if is_unknown or names.valid_from[row] <= when else NO_ROW
 
     def _own_place(self, directory: int, time: int) -> DirectoryPlace | None:
-        """As `directory_place`, for a live directory or one with a path in the journal."""
+        """As `directory_place`, but only for a live directory or one with a path in the journal."""
         when = self.tid_before(time)
         if when != TID_BEFORE_LOG and (path := self.directory_path(directory, when)) is not None:
             return DirectoryPlace(path, Ground.JOURNAL)
@@ -267,14 +269,14 @@ class PathHistory:
 
     @cached_property
     def _last_left(self) -> Int64s:
-        """Per live directory: latest time (ns) at which it or a parent may have left another path.
+        """Per live directory: latest time (ns) at which it or one of its parents may have moved.
 
-        Removed entries and names in the journal show other paths; the last change of the parent
-        there is the latest time. A change of the inode without its entries may be a rename. So
-        may the change after a state of the parent with too few links for its present directories,
-        and the transaction that added the present name to a directory that was there before. A
-        change of the directory's own entries in that transaction adds no name, nor does a move of
-        the entry to another block.
+        Removed entries and names in the journal show former paths; the last change of the parent in
+        such a path is the latest possible time of the move. A change of a directory's inode without
+        a change of its entries may be a rename. The change after a state of the parent that has too
+        few links for its present directories may be a move. So may the transaction that added the
+        present name, if the directory existed before; but not if that transaction only changed the
+        directory's own entries or moved the entry to another block.
         """
         numbers, names = self.history.number, self.names.table
         allocated = np.flatnonzero(self.history.is_allocated[names.instance])
@@ -309,9 +311,9 @@ class PathHistory:
         return self.live.max_with_ancestors(result)
 
     def _has_stood_there(self, row: int) -> bool:
-        """Whether the name stood in another block of the same directory until it came to its own.
+        """Whether a name was in another block of the same directory until it was added to this one.
 
-        An index that splits a block moves entries, as tools do that move blocks.
+        Entries are moved when an index splits a block, and by tools that move blocks.
         """
         names, added = self.names.table, int(self.names.table.valid_from[row])
         return any(
@@ -322,11 +324,13 @@ class PathHistory:
         )
 
     def _received_later(self) -> tuple[Rows, Int64s]:
-        """(row in `live`, ctime of the parent, ns) of directories moved in by then, maybe.
+        """(row in `live`, latest time in ns) of directories that may have moved to their parent.
 
-        A directory has a link for each directory in it, and two of its own (kernel
-        fs/ext4/namei.c, `ext4_inc_count`). Where a state has fewer than the directories that are
-        in it now and were created before, one of these was moved in with a later change.
+        A directory has one link for each directory in it and two of its own (kernel
+        fs/ext4/namei.c, `ext4_inc_count`). A state of the parent may have too few links for the
+        directories that were created before it and are in the parent now. One of these was then
+        moved to the parent by a later change, at the latest by the one that the next state shows;
+        the time is the ctime of that state.
         """
         states, live = self.history.states, self.live
         links, parent = states.table.links_count, live.rows(states.table.number)
@@ -337,7 +341,7 @@ class PathHistory:
         newest = AsOfIndex(live.parent[child], live.created[child])
         ended = self.history.times_of(self.history.last_valid_tid(rows))
         valid_at = np.where(ended == FOREVER, states.table.ctime[rows], ended)
-        # What was made in the tick of the clock of the commit may be of the next transaction.
+        # A directory created in the clock tick of the commit may be of the next transaction.
         last = newest.rows(parent[rows], np.maximum(valid_at, states.table.ctime[rows]) - 1)
         first = np.searchsorted(live.parent[child], parent[rows])
         count = np.where(last == NO_ROW, 0, last + 1 - first)
@@ -366,10 +370,11 @@ class PathHistory:
         return np.where((directories < 0) | (rows < 0), TID_ON_DISK, removed)
 
     def tid_before(self, time: int) -> int:
-        """Tid whose state is that just before a time (ns).
+        """Tid as of which the file system was in its state just before a time (ns).
 
-        TID_BEFORE_LOG for a time before the end of the first transaction, and if the journal
-        restarted its ids. Since Linux 6.13 the times of an inode can be later than its commit.
+        The result is TID_BEFORE_LOG for a time before the end of the first transaction, and
+        whenever the journal restarted its ids. Since Linux 6.13 the times of an inode can be later
+        than its commit.
         """
         starts = self.history.transaction_starts
         tids, times = starts.tids, starts.times + CLOCK_RESOLUTION
@@ -379,10 +384,10 @@ class PathHistory:
         return int(tids[place]) - 1 if place < len(tids) else int(TID_ON_DISK) - 1
 
     def directory_path(self, instance: int, when: int) -> bytes | None:
-        """Path of a directory as of a tid; a negative instance is minus a live inode number."""
+        """Path of a directory as of a tid; a negative instance is a negated live inode number."""
         below: list[tuple[int, bytes]] = []
         while (instance, when) not in self._paths and len(below) < MAX_DEPTH:
-            self._paths[instance, when] = None  # ends a loop of names
+            self._paths[instance, when] = None  # stops at a loop of names
             if self._inode_of(instance) == ROOT:
                 self._paths[instance, when] = b""
             elif (above := self._parent_of(instance, when)) is not None:
@@ -400,7 +405,7 @@ class PathHistory:
     def _parent_of(self, instance: int, when: int) -> tuple[int, bytes] | None:
         """(instance of the parent, name) of a directory as of a tid; None if unknown.
 
-        A directory without a state in the log had no other name in the period of the log.
+        A directory without a state in the log kept its name throughout the period of the log.
         """
         row, names = -1 if instance < 0 else self._name_row_at(instance, when), self.names.table
         if row >= 0 and names.valid_from[row] <= when < names.removed[row]:
@@ -409,7 +414,7 @@ class PathHistory:
         if instance >= 0 and not self.history.is_allocated[instance]:
             return None
         if row >= 0 and names.valid_from[self._row_ends[instance] - 1] > when:
-            return None  # the present name is newer, and the earlier one is unknown
+            return None  # the present name is newer, and the name before it is unknown
         directory, name = self._live_parents.get(self._inode_of(instance), (0, b""))
         if not directory or not self._not_renamed_since(self._inode_of(instance), directory, when):
             return None
@@ -418,8 +423,9 @@ class PathHistory:
     def _not_renamed_since(self, number: int, directory: int, when: int) -> bool:
         """Whether a live directory has kept its parent and name since a tid.
 
-        Missing transactions may have moved it; a move sets its ctime and that of its parent
-        (kernel fs/ext4/namei.c, `ext4_rename`). e2fsck moves without the journal.
+        Missing transactions may have moved the directory; a move sets its ctime and the ctime of
+        its parent (kernel fs/ext4/namei.c, `ext4_rename`). e2fsck moves directories without the
+        journal.
         """
         connected = self.live.connected(number)
         if not connected and not self.history.gaps.any_lost_between(when, int(TID_ON_DISK)):
@@ -433,8 +439,9 @@ class PathHistory:
     def _is_uncertain(self, row: int, when: int) -> bool:
         """Whether the name in `row` of `names.table` may not have been in force as of a tid.
 
-        It is if the name was added later, if missing transactions may have moved the instance, if
-        the name is a removed entry, which has no time, or if e2fsck gave it, past the journal.
+        It is uncertain if the name was added later, if missing transactions may have moved the
+        instance, if the name is a removed entry (which has no time), or if e2fsck gave the name,
+        which it does without the journal.
         """
         names, breaks = self.names.table, self.history.gaps
         in_force_by, last_tid = int(names.in_force_by[row]), int(names.last_seen[row])
@@ -449,11 +456,12 @@ class PathHistory:
         return bool(names.valid_from[row] > when or last_tid == SLACK_ENTRY or lost)
 
     def _name_row_at(self, instance: int, when: int) -> int:
-        """Row in `names.table` of the name in force as of a tid, else the nearest one; -1 for none.
+        """Row in `names.table` of the name in force as of a tid, else of the nearest; -1 for none.
 
-        A directory has one name at a time: of several candidates, the first one to be removed was
-        in force, and the others started at its removal. A removed entry that was not cleared has no
-        start; it has that of the same name in the journal, where this one was added.
+        A directory has one name at a time. Of several candidates, the name that was removed first
+        was therefore in force, and the others started when it was removed. A removed entry that was
+        not cleared has no start of its own; the start of the same name in the journal is used, if
+        the journal shows that the name was added.
         """
         rows = self.rows_of(instance)
         if not rows:
@@ -469,16 +477,17 @@ class PathHistory:
         return start + int(best[-1])
 
     def rows_of(self, instance: int) -> range:
-        """Rows in `names.table` of an instance's names; none for a minus live inode number."""
+        """Rows in `names.table` of an instance's names; empty for a negated live inode number."""
         if instance < 0:
             return range(0)
         start = int(np.searchsorted(self.names.table.instance, instance))
         return range(start, int(self._row_ends[instance]))
 
     def _were_added_later(self, start: int, end: int, when: int) -> Bools:
-        """Rows from `start` to `end`: removed entries whose name was added after a tid.
+        """True for rows from `start` to `end` that are removed entries added after a tid.
 
-        The journal must show that of all its copies of the name, and the directory before it.
+        The journal must show this for all its intervals of the name, and must have a state of the
+        instance from before the name.
         """
         names = self.names.table
         slack = names.last_seen[start:end] == SLACK_ENTRY

@@ -1,4 +1,4 @@
-"""Paths of live directories and how long they have been valid, for names of removed entries.
+"""Paths of live directories and the times since which they are valid, for removed entries.
 
 A rename sets the ctime of the moved directory and of both parents (kernel fs/ext4/namei.c,
 `ext4_rename`). If the ctime of a directory or of its parent is older than a removal, the directory
@@ -25,11 +25,11 @@ MAX_DOUBLINGS = 12  # doublings; paths are followed to a depth of 4096
 
 
 class Ground(StrEnum):
-    """The evidence for a path."""
+    """The kinds of evidence for a path."""
 
     JOURNAL = "journal"  # the journal shows the path as of the removal
     PROVEN = "proven"  # no directory of the path can have moved since the removal
-    PRESENT_PLACE = "present place"  # path of the directory now, or the last one found
+    PRESENT_PLACE = "present place"  # the present path of the directory, or the last known one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,16 @@ class LiveDirectories:
 
     Args:
         fs: the file system.
-        above: inode number of each directory -> (that of its parent, its name).
+        above: inode number of each directory -> (inode number of its parent, its name).
 
     Attributes:
         number: int64, inode numbers, ascending.
         created: int64, creation time, ns.
-        parent: row of the parent, -1 if it is not in the table.
-        renamed: int64, latest possible rename (ns) according to its own times; 0 for none.
-        moved: int64, latest time (ns) at which it or a parent can have moved.
-        newest: int64, latest creation (ns) of it and its parents.
+        parent: row of the parent, -1 if the parent is not in the table.
+        renamed: int64, latest possible rename (ns) according to the directory's own times; 0 for
+            none.
+        moved: int64, latest time (ns) at which the directory or one of its parents can have moved.
+        newest: int64, latest creation time (ns) among the directory and its parents.
     """
 
     def __init__(self, fs: FileSystem, above: Mapping[int, tuple[int, bytes]]) -> None:
@@ -73,7 +74,7 @@ class LiveDirectories:
         self.parent[root] = root
         self._root = int(root[0])
         self.created = table.crtime
-        # A change of the entries sets both times; a change of the inode sets only ctime.
+        # A change of the entries sets ctime and mtime; a change of the inode sets only ctime.
         self.renamed = np.where(table.ctime != table.mtime, ctime, 0)
         self.renamed = np.where(connected > 0, own, self.renamed)
         self.moved = self.max_with_ancestors(own)
@@ -81,7 +82,7 @@ class LiveDirectories:
         self._paths = {ROOT: b""}
 
     def connected(self, number: int) -> int:
-        """Latest time (ns) at which e2fsck can have connected a directory; 0 if it did not."""
+        """Latest time (ns) at which e2fsck can have connected a directory to `lost+found`, or 0."""
         parent, name = self._above.get(number, (0, b""))
         is_connected = self._above.get(parent) == (ROOT, b"lost+found")
         return self._checked if is_connected and name == b"#%d" % number else 0
@@ -91,7 +92,7 @@ class LiveDirectories:
         return SortedIndex(self.number).rows(numbers)
 
     def max_with_ancestors(self, values: Int64s) -> Int64s:
-        """Maximum of each directory and its parents; FOREVER if these form a loop."""
+        """Maximum of the values of each directory and its parents; FOREVER if these form a loop."""
         best, parent = values.copy(), np.maximum(self.parent, 0)
         for _ in range(MAX_DOUBLINGS):
             best, parent = np.maximum(best, best[parent]), parent[parent]
@@ -102,7 +103,7 @@ class LiveDirectories:
         return self._above.get(number, (0, b""))
 
     def path(self, number: int) -> bytes | None:
-        """Its path; None if it is unknown or its parents form a loop."""
+        """Path of a directory; None if it is unknown or its parents form a loop."""
         way: dict[int, None] = {}
         above = number
         while above not in self._paths:

@@ -36,12 +36,12 @@ def read_history(
     """The history of a file system.
 
     Args:
-        fs: the file system, or what shares its log.
-        directories_only: keep only states of inodes that are directories at some time; no inode
-            is then treated as stable.
+        fs: the file system, or a view of it with the same log.
+        directories_only: keep only the states of inodes that are directories at some time, and
+            treat no inode as stable.
         committed_only: ignore transactions without a valid commit block, and the states before
             and between fast commits.
-        keeps_rewritten: keep the states of inodes with copies of their content in the log.
+        keeps_rewritten: keep the states of inodes that map blocks with copies in the log.
         watched: inode numbers of which all states are kept.
     """
     shared = SharedLog.of(fs)
@@ -69,9 +69,9 @@ def read_history(
 
 
 def _damaged_replay_start(fs: FileSystem, log: Log | None) -> int:
-    """First transaction of a replay with a damaged one, TID_ON_DISK if there is none.
+    """First transaction of the replay if it has a damaged transaction, else TID_ON_DISK.
 
-    0 if the file system needs recovery but has no readable log.
+    The result is 0 if the file system needs recovery but has no readable log.
     """
     if log is None:
         return 0 if fs.superblock.needs_recovery else int(TID_ON_DISK)
@@ -82,7 +82,7 @@ def _damaged_replay_start(fs: FileSystem, log: Log | None) -> int:
 
 
 def _with_readable_replay(fs: FileSystem) -> FileSystem:
-    """The file system with all readable copies replayed, where damage ends the replay early."""
+    """The file system with all readable copies replayed, including those after damage."""
     blocks = fs.blocks
     if not isinstance(blocks, ReplayedBlocks):
         return fs
@@ -91,10 +91,10 @@ def _with_readable_replay(fs: FileSystem) -> FileSystem:
 
 
 class _StateReader:
-    """Reads the states of inodes, and on the way what `History` needs of all of them.
+    """Reads the states of inodes, and collects in the same pass what `History` needs of all inodes.
 
     Attributes:
-        writes: transactions in which files were written; none with `directories_only`.
+        writes: transactions in which files were written; empty with `directories_only`.
         stable_runs: runs of the stable inodes, one table per batch.
         live_directories: inode numbers of all directories that are linked on disk, ascending.
         late_changes: number of inodes changed after the last commit.
@@ -102,8 +102,8 @@ class _StateReader:
 
     Args:
         fs: the file system.
-        log: its log, None without a readable one.
-        stages: of its fast commits.
+        log: the log of the file system; None without a readable log.
+        stages: the stages of its fast commits.
         directories_only: as for `read_history`.
         watched: as for `read_history`.
     """
@@ -165,7 +165,7 @@ class _StateReader:
         return table, versions.order[kept]
 
     def _select_states(self, table: InodeTable, tid: Int64s) -> Bools:
-        """True for each state of a batch that is kept; also records the writes of all states."""
+        """True for each state of a batch that is kept; also records the writes in all states."""
         if self._directories is None:
             assert self._log is not None
             self.writes.append(find_writes(table, tid, self._log.transactions))
@@ -177,7 +177,7 @@ class _StateReader:
         return np.isin(table.number, self._directories)
 
     def _pre_fast_commit_states(self) -> InodeTable:
-        """On-disk states of inodes that fast commits changed, if the log has no state of them."""
+        """States on disk of inodes that fast commits changed and that have no state in the log."""
         before, superblock = self._stages.before, self._fs.superblock
         numbers = inodes_in(self._fs, self._stages.unlogged_changes)
         if before is None or not len(numbers):
@@ -191,8 +191,8 @@ class _StateReader:
     def _intermediate_states(self) -> Iterator[tuple[int, InodeTable]]:
         """(tid, states) of inodes before the fast commit that removed them.
 
-        Includes changed inline directories, because they hold names, and reused inodes, because
-        the names of that time refer to them.
+        These include changed inline directories, because they hold names, and reused inodes,
+        because names in force at that time refer to them.
         """
         for tid, (fs, numbers) in self._stages.between.items():
             assert isinstance(fs.blocks, ReplayedBlocks) and self._stages.before is not None
@@ -211,7 +211,7 @@ class _StateReader:
         return table.take(kept)
 
     def _disk_states(self, numbers: Int64s) -> InodeTable:
-        """Inodes on disk: those with the given numbers, and all deleted ones."""
+        """Inodes on disk that have one of the given numbers or are deleted."""
         found = []
         directories = [np.zeros(0, np.int64)]
         limit = last_commit(self._log)

@@ -1,6 +1,6 @@
 """Removed entries that kernels before 5.13 leave in directory blocks, and their instances.
 
-Such an entry has a name and an inode number, but no time. It is the name of the last deleted
+Such an entry has a name and an inode number, but no time. It is attributed to the last deleted
 instance of that number, unless another inode may have used the number later.
 """
 
@@ -19,12 +19,12 @@ from ext4kit.history.first_instances import creation_times, is_first_instance
 from ext4kit.history.history import History
 from ext4kit.units import NANOSECONDS
 
-SAME_DELETION_WINDOW = 60 * NANOSECONDS  # between a file and its directory deleted together
-TIME_TOLERANCE = NANOSECONDS  # ns, between unlink and freeing; resolution of small inodes
+SAME_DELETION_WINDOW = 60 * NANOSECONDS  # between a file and its directory in one deletion
+TIME_TOLERANCE = NANOSECONDS  # ns, between unlink and freeing; resolution of small inodes' times
 
 
 class Bond(IntEnum):
-    """Relation of a removed entry to the inode of its number."""
+    """The relation of a removed entry to the instance with its inode number."""
 
     NAMED = 0  # the name of the deleted inode
     IN_USE = 1  # the inode is in use
@@ -40,10 +40,11 @@ class Removed(Table):
     """Removed entries as columns; (directory, inode number, name) is unique.
 
     Attributes:
-        found: the entries, in the last version with each; `removed` is its tid.
+        found: the entries, each as of the last version of its block that has it; `removed` is the
+            tid of that version.
         first: tid of the first version with the removed entry.
         instance: last instance of the inode number; -1 if unknown.
-        bond: a `Bond`.
+        bond: relation to the instance, a `Bond`.
     """
 
     found: EntryIntervals
@@ -72,12 +73,12 @@ def bind_instances(
     fits: Bools,
     until: Int64s,
 ) -> Removed:
-    """The entries with their instances and bonds.
+    """The removed entries with their instances and bonds.
 
     Args:
-        history: holds the instances.
+        history: history with the instances.
         entries: removed entries.
-        instance: instance of each number when the entry was last seen; -1 if unknown.
+        instance: instance of each inode number when the entry was last seen; -1 if unknown.
         was_reused: True where the number had an earlier instance.
         fits: True where the instance has the file type of the entry.
         until: latest time (ns) of each removal.
@@ -104,7 +105,7 @@ def bind_instances(
 
 
 def directory_times(history: History, directory: Int64s) -> tuple[Int64s, Int64s]:
-    """(last change, creation) in ns of directories: instances, or minus live inode numbers."""
+    """(last change, creation) in ns of directories: instances or negated live inode numbers."""
     instance = np.maximum(directory, 0)
     allocated = (directory < 0) | np.append(history.is_allocated, True)[instance]
     number = np.where(directory < 0, -directory, np.append(history.number, 0)[instance])
@@ -117,5 +118,5 @@ def directory_times(history: History, directory: Int64s) -> tuple[Int64s, Int64s
 
 
 def last_ctimes(history: History) -> Int64s:
-    """Per instance: ctime (ns) of its last state; if deleted, the time of freeing or unlink."""
+    """Per instance: ctime (ns) of its last state; for a deleted one, of the unlink or freeing."""
     return history.states.table.ctime[history.last_rows]

@@ -1,7 +1,7 @@
-"""Stable inodes: live files whose map in every logged state is empty or equals the map on disk.
+"""Stable inodes: live files whose block map in every logged state is empty or as on disk.
 
-Most inodes are in the journal because they were created or a neighbour in their block changed.
-Their block map never changed. Therefore only their runs are kept, not their states.
+Most inodes are in the journal because they were created, or because another inode in their block
+changed. Their block maps never changed. For such inodes only the runs are kept, not the states.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ def split_stable(
     Args:
         fs: the file system.
         table: states from consecutive inode table blocks of the log. Inodes in the first and the
-            last block are not stable: other batches may hold more of their states.
-        watched: inode numbers that are not stable either.
-        logged: blocks with copies in the log, ascending; an inode that maps one is not stable.
+            last block are not treated as stable, because other batches may have more of their
+            states.
+        watched: inode numbers that are not treated as stable either.
+        logged: blocks with copies in the log, ascending; an inode that maps such a block is not
+            treated as stable.
 
     Returns:
         (True for each state of a stable inode, runs of the stable inodes).
@@ -63,7 +65,7 @@ def split_stable(
 
 
 def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Bools:
-    """True for live non-directories inside the batch whose whole map is in `i_block`."""
+    """True for live non-directories with their whole map in `i_block`, in inner blocks only."""
     by_extents = (disk.flags & int(InodeFlags.EXTENTS)) != 0
     words = _map_words(disk.i_block)
     deep = np.where(by_extents, words[:, 1] >> 16 != 0, words[:, 12:].any(axis=1))
@@ -77,7 +79,7 @@ def _has_fixed_map(fs: FileSystem, disk: InodeTable) -> Bools:
 
 
 def _matches_disk(table: InodeTable, disk: InodeTable, place: Rows) -> Bools:
-    """True for linked states of the instance on disk, with the same map or an empty one."""
+    """True for linked states of the same instance as on disk, with the same map or an empty map."""
     same: Bools = (_map_words(table.i_block) == _map_words(disk.i_block)[place]).all(axis=1)
     others = np.flatnonzero(~same)
     # True where the map has no entry, as before the first write.

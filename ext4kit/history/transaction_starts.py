@@ -12,7 +12,7 @@ from ext4kit.arrays.types import Int64s
 if TYPE_CHECKING:
     from ext4kit.history.inode_states import InodeStates
 
-CLOCK_RESOLUTION = 10_000_000  # ns; longest clock tick of a kernel, which dates commits
+CLOCK_RESOLUTION = 10_000_000  # ns; longest clock tick of a kernel, the resolution of commit times
 NEXT = 1  # step between the tids of consecutive transactions
 
 
@@ -30,18 +30,19 @@ class TransactionStarts:
         self._states = states
 
     def started_after(self, tids: Int64s, last: int) -> Int64s:
-        """Time (int64, ns) before which no change of each transaction happened; 0 if unknown.
+        """Per transaction: time (int64, ns) before which it has no changes; 0 if unknown.
 
         A transaction starts while the previous one commits: after all changes of the previous one,
-        and after the commit of the one before that. If the tids are not consecutive, the last known
-        one was already committed. Source: kernel fs/jbd2/commit.c,
+        and after the commit of the one before the previous. If the tids are not consecutive, the
+        last known transaction was already committed. Source: kernel fs/jbd2/commit.c,
         `jbd2_journal_commit_transaction`.
 
         Args:
-            tids: of the transactions.
-            last: values from here on are no transactions; they follow the last one.
+            tids: tids of the transactions.
+            last: tids from this one on are not transactions; they stand for states after the last
+                transaction.
         """
-        before = np.searchsorted(self.tids, tids)  # how many
+        before = np.searchsorted(self.tids, tids)  # number of earlier transactions
         follows = tids - np.append(0, self.tids)[before] == NEXT
         follows |= tids >= last
         committed = np.concatenate([[0, 0], self.times])[before + ~follows]
@@ -50,7 +51,7 @@ class TransactionStarts:
 
     @cached_property
     def _known_changes(self) -> Int64s:
-        """Per commit: its latest change (ns), not after the commit time."""
+        """Per committed transaction: time (ns) of its latest change, at most the commit time."""
         latest = self.latest_changes(self.tids)
         return np.minimum(latest, self.times)  # a damaged state can have any ctime
 

@@ -1,4 +1,4 @@
-"""The kernels that wrote a file system, inferred from its structures, and effects on recovery.
+"""The kernels that wrote a file system, inferred from its structures, and how they affect recovery.
 
 Differences between kernels, with the first version of the new behaviour:
 
@@ -11,8 +11,8 @@ Differences between kernels, with the first version of the new behaviour:
 - 6.13 uses times finer than the clock tick if the times were read in between. Source: kernel
   fs/inode.c, `inode_set_ctime_current`.
 
-A removal by debugfs or e2fsck looks like one by an old kernel. Of a large file system only the
-first inode tables and directory blocks are examined.
+A removal by debugfs or e2fsck looks like a removal by an old kernel. In a large file system, only
+the first inode tables and directory blocks are examined.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ COUNTS_CHANGES: Version = (6, 1)
 CONTINUES_LOG: Version = (6, 4)
 FINE_TIMES: Version = (6, 13)
 MOST_INODES = 1 << 18
-MOST_BLOCKS = 4096  # of directories
+MOST_BLOCKS = 4096  # maximum blocks of directories that are read
 SMALLEST_GAP = 12  # bytes of the shortest entry
-# with casefold, hashes are between entries
+# with casefold, hashes are stored between entries
 _NO_PLAIN_ENTRIES = InodeFlags.INLINE_DATA | InodeFlags.ENCRYPT
 _SHORTEST_TICK = 1_000_000  # ns; the highest tick rate of a kernel is 1,000 Hz
-_NEEDED = {  # the first Linux version that writes to a file system with the feature
+_NEEDED = {  # the first Linux version that can write to a file system with the feature
     "orphan_present": (5, 15),
     "verity": (5, 4),
     "casefold": (5, 2),
@@ -62,10 +62,10 @@ _NEEDED = {  # the first Linux version that writes to a file system with the fea
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Evidence of the version of a writing kernel.
+    """Evidence of the version of a kernel that wrote the file system.
 
     Attributes:
-        ground: fact on the disk, a sentence without a full stop.
+        ground: the fact on the disk, as a sentence without a full stop.
         since: first Linux version with this behaviour, None for no lower bound.
         before: first Linux version without this behaviour, None for no upper bound.
         time: latest time of the evidence, ns since 1970, None if it has no time.
@@ -85,8 +85,8 @@ class Writer:
         signs: the evidence.
         since: the last writer is this Linux version or later, None for no lower bound.
         before: the last writer is earlier than this Linux version, None for no upper bound.
-        several: True if kernels before and after one change wrote.
-        effects: consequences for recovery, sentences without a full stop.
+        several: True if kernels from before and from after the same change of behaviour wrote.
+        effects: consequences for recovery, as sentences without a full stop.
     """
 
     signs: tuple[Sign, ...]
@@ -167,7 +167,7 @@ def _effects(signs: list[Sign]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Files(Table):
-    """Count of changes and times (ns) of regular files with links."""
+    """Change counts (`i_version`) and times (ns) of regular files with links."""
 
     version: Int64s
     ctime: Int64s
@@ -178,9 +178,9 @@ class _Found:
     """Facts from the first inode tables and directory blocks.
 
     Attributes:
-        files: those of the tables.
-        cleared, left: int64 (2,), number of removed entries that are cleared or remain, and last
-            change (ns) of a directory with one; -1 if there is none.
+        files: regular files in these inode tables.
+        cleared, left: int64 (2,), number of removed entries that were cleared, or that still hold a
+            name; and last change (ns) of a directory with such an entry, -1 if there is none.
     """
 
     def __init__(self, fs: FileSystem) -> None:
@@ -211,7 +211,7 @@ class _Found:
         owner, block = owner[known], block[known]
         try:
             data = fs.blocks.read_many(block)
-        except AccessError:  # reported when the directories are read for their entries
+        except AccessError:  # is reported when the directories are read for their entries
             return
         entries, _ = parse_entries(data, fs.has_file_types)
         last = (entries.block[:-1] != entries.block[1:]) if len(entries) else np.zeros(0, bool)

@@ -1,4 +1,4 @@
-"""Transactions in which regular files were written and `i_version` counted the changes.
+"""Transactions in which regular files were written, and whether `i_version` counted the changes.
 
 Since Linux 6.1 ext4 counts changes of a file in `i_version`. Source: kernel fs/ext4/super.c,
 `SB_I_VERSION`; fs/inode.c, `inode_update_timestamps`.
@@ -15,7 +15,7 @@ from ext4kit.journal.transactions import Transactions
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.units import NANOSECONDS
 
-_TICK = NANOSECONDS  # ns; writes within one tick count once; small inodes store seconds
+_TICK = NANOSECONDS  # ns; writes in one tick are counted once; small inodes store seconds
 COMMIT_INTERVAL = 5 * NANOSECONDS  # default maximum age of a transaction
 
 
@@ -26,7 +26,8 @@ class Writes:
     Attributes:
         written: transactions in which a linked regular file was created or written.
         counted: transactions in which `i_version` of a linked regular file increased.
-        uncounted: transactions in which such a file was written without an increase.
+        uncounted: transactions in which a linked regular file was written without an increase of
+            its `i_version`.
     """
 
     written: Int64s

@@ -1,4 +1,4 @@
-"""The jbd2 log: reading, replay as an overlay, history of blocks and inodes."""
+"""The jbd2 log: its reading, its replay as an overlay, and the history of blocks and inodes."""
 
 from ext4kit.journal.block_history import BlockHistory, CopiesAsOf
 from ext4kit.journal.log import Log

@@ -18,13 +18,13 @@ from ext4kit.journal.overlay import JournalOverlay
 class BlockHistory:
     """The versions of every block of which the log holds copies.
 
-    A copy counts if it is still in the log and was certainly written: its transaction is
-    committed, or the checksum of the copy itself matches. It is frozen, because everything else
-    is derived from its copies; another choice of copies is another `BlockHistory`.
+    A copy counts if it is still in the log and was certainly written: its transaction is committed,
+    or the checksum of the copy itself matches. The class is frozen, because its other attributes
+    are derived from the copies; for another choice of copies, create another `BlockHistory`.
 
     Attributes:
-        log: the log.
-        committed_only: only copies of committed transactions count.
+        log: the log that holds the copies.
+        committed_only: whether only copies of committed transactions count.
     """
 
     log: Log
@@ -40,7 +40,7 @@ class BlockHistory:
 
     @cached_property
     def blocks(self) -> Int64s:
-        """Block of each of `tag_rows`."""
+        """Home block of each of `tag_rows`."""
         return self.log.tags.block[self.tag_rows]
 
     @cached_property
@@ -86,7 +86,7 @@ class CopiesAsOf(JournalOverlay):
     """The blocks as of a transaction, from the journal copies.
 
     Args:
-        base: reader of the blocks without a copy.
+        base: reader for blocks without a copy.
         history: the copies.
         at: tid of the transaction.
     """
@@ -101,7 +101,7 @@ class CopiesAsOf(JournalOverlay):
         return self.history.newest_copies(blocks, self.at)
 
     def read_at(self, blocks: Int64s, at: Int64s | int | None = None) -> tuple[Bytes2D, Bools]:
-        """Blocks as of `at` (this reader's own tid by default; one tid or one per block).
+        """Blocks as of `at`: one tid, or one tid per block; by default this reader's own tid.
 
         Returns:
             (uint8 (n, block_size), bool (n,): True where the block was read from the log).

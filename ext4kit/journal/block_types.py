@@ -1,4 +1,4 @@
-"""The types of the blocks in the log: by location, by owner, by content."""
+"""The types of the blocks in the log, found by location, by owner or by content."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ext4kit.arrays.grouping import expand, starts_group
 from ext4kit.arrays.lookup import AsOfIndex, SortedIndex, values_at
+from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import BlockMaps, Fetch, has_map, map_inodes
@@ -36,7 +37,7 @@ class BlockRole(IntEnum):
 
     UNKNOWN = 0
     SUPERBLOCK = 1
-    DESCRIPTORS = 2  # group descriptors, reserved ones and copies included
+    DESCRIPTORS = 2  # group descriptors, including reserved blocks and copies
     BLOCK_BITMAP = 3
     INODE_BITMAP = 4
     INODES = 5
@@ -83,12 +84,12 @@ WITH_INODE = frozenset(
 )
 
 
-def by_place(fs: FileSystem, log: Log, blocks: Int64s) -> tuple[Int64s, Int64s]:
+def by_place(fs: FileSystem, log: Log | None, blocks: Int64s) -> tuple[Int64s, Int64s]:
     """The types of blocks from their location alone.
 
     Args:
         fs: the file system.
-        log: its log.
+        log: its log; None if there is none.
         blocks: int64 (n,), block numbers.
 
     Returns:
@@ -112,7 +113,7 @@ def by_place(fs: FileSystem, log: Log, blocks: Int64s) -> tuple[Int64s, Int64s]:
         kind[owner >= 0], number[owner >= 0] = content, owner[owner >= 0]
     first = first_inodes(fs, blocks)
     kind[first >= 0], number[first >= 0] = BlockRole.INODES, first[first >= 0]
-    if log.home is log.reader.blocks:
+    if log is not None and log.home is log.reader.blocks:
         kind[np.isin(blocks, log.reader.log_blocks)] = BlockRole.JOURNAL
     if Incompat.MMP in superblock.features:
         kind[blocks == superblock.mmp_block] = BlockRole.MMP
@@ -122,7 +123,7 @@ def by_place(fs: FileSystem, log: Log, blocks: Int64s) -> tuple[Int64s, Int64s]:
 def _classify_overhead(
     fs: FileSystem, blocks: Int64s, group: Int64s, wanted: Int64s, kind: Int64s
 ) -> None:
-    """Superblocks and group descriptors of the groups that contain any of the blocks."""
+    """Classify superblocks and group descriptors in the groups that contain any of the blocks."""
     superblock = fs.superblock
     if not len(wanted):
         return
@@ -149,14 +150,58 @@ def first_inodes(fs: FileSystem, blocks: Int64s) -> Int64s:
     return np.where(group < 0, -1, first)
 
 
-AT_ONCE = 1 << 20  # claims that are processed together
-TID_ON_DISK = np.iinfo(np.int64).max  # tid of the disk: newer than any in the log
+AT_ONCE = 1 << 20  # claims processed together
+TID_ON_DISK = np.iinfo(np.int64).max  # stands for the disk: newer than any tid in the log
 TYPES = ((0x4000, BlockRole.DIRECTORY), (0xA000, BlockRole.SYMLINK), (0x8000, BlockRole.FILE_DATA))
+
+
+@dataclass(frozen=True, slots=True)
+class InodeUses(Table):
+    """Runs of blocks that inodes use, as columns (n,).
+
+    Attributes:
+        start, length: the blocks.
+        owner: row of the inode.
+        file_block: first file block of content, -1 for tree and attribute blocks.
+        role: BlockRole, from the file type alone; 0 for content of an inode without a type.
+        unwritten: True where the run is allocated and was never written.
+    """
+
+    start: Int64s
+    length: Int64s
+    owner: Rows
+    file_block: Int64s
+    role: Int64s
+    unwritten: Bools
+
+
+def uses_of_inodes(table: InodeTable, maps: BlockMaps) -> InodeUses:
+    """What each inode uses blocks for: content, tree blocks, its attribute block.
+
+    Args:
+        table: the inodes.
+        maps: their maps.
+    """
+    runs, (owner, block) = maps.runs, maps.tree_blocks
+    kind = np.zeros(len(table), np.int64)
+    for mode, content in TYPES:
+        kind[table.mode & 0xF000 == mode] = content
+    xattrs = np.flatnonzero(table.file_acl > 0)
+    others = len(block) + len(xattrs)
+    roles = np.repeat([int(BlockRole.MAP_NODE), int(BlockRole.XATTR)], [len(block), len(xattrs)])
+    return InodeUses(
+        np.concatenate([runs.physical, block, table.file_acl[xattrs]]),
+        np.concatenate([runs.length, np.ones(others, np.int64)]),
+        np.concatenate([runs.owner, owner, xattrs]),
+        np.concatenate([runs.logical, np.full(others, -1)]),
+        np.concatenate([kind[runs.owner], roles]),
+        np.concatenate([runs.unwritten, np.zeros(others, bool)]),
+    )
 
 
 @dataclass(slots=True)
 class Owners:
-    """Owners of blocks, and the transaction from which on each had its block.
+    """Owners of blocks, each with the transaction from which on it had the block.
 
     Attributes:
         blocks: int64, the requested blocks, ascending.
@@ -175,18 +220,8 @@ class Owners:
 
     def add(self, table: InodeTable, order: Int64s, maps: BlockMaps) -> None:
         """Add the maps of inodes as of the transactions `order` (int64 tids, one per inode)."""
-        runs = maps.runs
-        kind = np.zeros(len(table), np.int64)
-        for mode, content in TYPES:
-            kind[table.mode & 0xF000 == mode] = content
-        self._claim(runs.physical, runs.length, runs.owner, kind[runs.owner], table, order)
-        owner, block = maps.tree_blocks
-        nodes = np.full(len(block), int(BlockRole.MAP_NODE))
-        self._claim(block, np.ones_like(block), owner, nodes, table, order)
-        xattrs = np.flatnonzero(table.file_acl > 0)
-        acls = np.full(len(xattrs), int(BlockRole.XATTR))
-        ones = np.ones(len(xattrs), np.int64)
-        self._claim(table.file_acl[xattrs], ones, xattrs, acls, table, order)
+        uses = uses_of_inodes(table, maps)
+        self._claim(uses.start, uses.length, uses.owner, uses.role, table, order)
 
     def _claim(
         self,
@@ -211,7 +246,7 @@ class Owners:
             self._keep(np.stack(claims, axis=1))
 
     def _keep(self, claims: Int64s) -> None:
-        """Keep the first claim of each owner on each block; a reused number is another owner."""
+        """Keep each owner's first claim on each block; a reused inode number is another owner."""
         every = np.concatenate([self.claims, claims])
         owner = [0, 2, 3, 4]
         every = every[np.lexsort((every[:, 1], *every[:, owner[::-1]].T))]
@@ -226,7 +261,7 @@ class Owners:
         place = np.searchsorted(self.blocks, blocks)
         row = AsOfIndex(claims[:, 0], claims[:, 1]).rows(place, order)
         row = np.where(row == NO_ROW, SortedIndex(claims[:, 0]).rows(place), row)
-        claims = np.append(claims, [[0, 0, -1, 0, 0]], axis=0)  # of blocks without an owner
+        claims = np.append(claims, [[0, 0, -1, 0, 0]], axis=0)  # for blocks without an owner
         return claims[row, 3], claims[row, 2]
 
 
@@ -273,12 +308,12 @@ def _block_maps(fs: FileSystem, table: InodeTable, fetch: Fetch) -> BlockMaps:
     )
 
 
-SIGNATURES = (  # ((offset, bytes there), ...) of each type; the last one that fits counts
+SIGNATURES = (  # ((offset, bytes there), ...) of each type; the last match counts
     (BlockRole.XATTR, ((0, b"\x00\x00\x02\xea"),)),
     (BlockRole.MAP_NODE, ((0, b"\x0a\xf3"),)),
     (BlockRole.ORPHAN_FILE, ((-8, ORPHAN_MAGIC.to_bytes(4, "little")),)),
-    (BlockRole.DIRECTORY, ((-12, b"\x00\x00\x00\x00\x0c\x00\x00\xde"),)),  # its tail
-    (BlockRole.DIRECTORY, ((4, b"\x0c\x00\x01"), (8, b"."))),  # its first entry
+    (BlockRole.DIRECTORY, ((-12, b"\x00\x00\x00\x00\x0c\x00\x00\xde"),)),  # checksum tail of a leaf
+    (BlockRole.DIRECTORY, ((4, b"\x0c\x00\x01"), (8, b"."))),  # the first entry, `.`
 )
 
 
@@ -292,7 +327,7 @@ class Touched:
         kind: int64, BlockRole.
         number: int64: group of a bitmap, first inode of an inode table block, inode of a block
             with an owner; -1 where there is none or it is not known.
-        rows: int64, rows of the other columns by (order, kind, number).
+        rows: int64, rows of the other columns in the order of (order, kind, number).
     """
 
     order: Int64s
@@ -321,16 +356,26 @@ def classify_copies(fs: FileSystem, log: Log) -> Touched:
         owners = find_block_owners(fs, BlockHistory(log), tags.block[open_ones])
         found, inode = owners.of(tags.block[open_ones], tags.order[open_ones])
         kind[open_ones], number[open_ones] = found, inode
-        data = kind == BlockRole.FILE_DATA
-        superblock = fs.superblock
-        if Compat.ORPHAN_FILE in superblock.features:
-            kind[data & (number == superblock.orphan_file_inode)] = BlockRole.ORPHAN_FILE
-        quotas = np.array([superblock.user_quota_inode, superblock.group_quota_inode,
-                           superblock.project_quota_inode])  # fmt: skip
-        kind[data & (number > 0) & np.isin(number, quotas)] = BlockRole.QUOTA
+        classify_special_files(fs, kind, number)
         _classify_by_content(log, kind)
     rows = np.lexsort((tags.block, number, kind, tags.order))
     return Touched(tags.order, tags.block, kind, number, rows)
+
+
+def classify_special_files(fs: FileSystem, kind: Int64s, inode: Int64s) -> None:
+    """Set the types of content of the orphan file and of quota files.
+
+    Args:
+        fs: the file system.
+        kind: BlockRole (n,), changed in place.
+        inode: inode number of the owner of each block (n,).
+    """
+    data, superblock = kind == BlockRole.FILE_DATA, fs.superblock
+    if Compat.ORPHAN_FILE in superblock.features:
+        kind[data & (inode == superblock.orphan_file_inode)] = BlockRole.ORPHAN_FILE
+    quotas = np.array([superblock.user_quota_inode, superblock.group_quota_inode,
+                       superblock.project_quota_inode])  # fmt: skip
+    kind[data & (inode > 0) & np.isin(inode, quotas)] = BlockRole.QUOTA
 
 
 def _classify_by_content(log: Log, kind: Int64s) -> None:

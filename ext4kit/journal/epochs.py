@@ -1,12 +1,12 @@
 """Inode size and checksum seed that were in force when the log's copies were written.
 
 `tune2fs` changes both while the file system is not mounted: the inode size (`-I`), the UUID from
-which the seed of all checksums is computed (`-U`), and the use of checksums (`-O`). It rewrites
-the blocks in the file system, but not the copies in the log. Each change is between two
-transactions. An epoch is the time between two changes. Copies of the superblock record the values
-in force. Copies of inode tables show them too. Run backwards, a 32-bit checksum of an inode gives
-the seed. In an inode of more than 128 bytes, `i_extra_isize` is where the next 128-byte inode
-would have its type.
+which the seed of all checksums is computed (`-U`), and the use of checksums (`-O`). It rewrites the
+blocks in the file system, but not the copies in the log. Each change is between two transactions.
+An epoch is the time between two changes. Copies of the superblock record the values in force.
+Copies of inode tables show them too: the seed is computed by running the 32-bit checksum of an
+inode backwards, and the inode size follows from `i_extra_isize`, which is where the next 128-byte
+inode would have its type.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 EARLIEST = int(np.iinfo(np.int64).min)
-PRESENT = 1 << 61  # after every tid of the log; the tid of the disk is larger still
-FIRST_COPIES = 16  # of inode tables, read to find whether there was a change
-MOST_COPIES = 4096  # read if there was
-COPIES_EACH = 4  # of one transaction
-MOST_EPOCHS = 8  # more are probably forged
+PRESENT = 1 << 61  # larger than every tid of the log, but smaller than that of the disk
+FIRST_COPIES = 16  # copies of inode tables read to find whether there was a change
+MOST_COPIES = 4096  # most copies read if there was a change
+COPIES_EACH = 4  # copies read of one transaction
+MOST_EPOCHS = 8  # a larger number is probably forged
 _EXTRA = GOOD_OLD_SIZE // 2  # offset of `i_extra_isize` in words of two bytes
 _KINDS = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])
 _TELLING = np.r_[
@@ -49,7 +49,7 @@ _TELLING = np.r_[
     SUPERBLOCK.span("s_feature_ro_compat"),
     SUPERBLOCK.span("s_uuid"),
     SUPERBLOCK.span("s_checksum_seed"),
-]  # bytes of a superblock
+]  # as bytes of a superblock
 _CHECKSUM_LO = INODE.offset_of("i_checksum_lo")
 
 
@@ -130,7 +130,7 @@ class Epochs:
 
     @property
     def superblocks(self) -> tuple[Superblock, ...]:
-        """The present superblock with each of these seeds, the present seed first."""
+        """The present superblock with each of `seeds`, the present seed first."""
         size = self.now.inode_size
         if len(self.seeds) == 1:
             return (self.now,)
@@ -143,7 +143,7 @@ class Epochs:
 
     @property
     def first_present(self) -> int:
-        """First tid from which on the present epoch is in force; below any tid if it always was."""
+        """The tid from which on the present epoch is in force; below any tid if it always was."""
         first = int(self.starts[-1]) if len(self.starts) else EARLIEST
         return max(first, self._first_in_place)
 
@@ -184,7 +184,8 @@ class Epochs:
     def today(self, rows: Bytes2D, numbers: Int64s, orders: Int64s) -> Bytes2D:
         """Inodes of earlier transactions, converted to the present inode size and seed.
 
-        A good checksum becomes a good checksum of the present format, and a bad one a bad one.
+        A correct checksum is replaced by a correct one of the present format, a wrong one by a
+        wrong one.
 
         Args:
             rows: uint8 (n, inode size then), all of one size.
@@ -238,7 +239,7 @@ def _find_epochs(fs: FileSystem, history: BlockHistory) -> Epochs:
 
 
 def _filled(found: Epochs, orders: Int64s) -> Epochs:
-    """The epochs, with unknown ones that have no copies replaced by the previous one."""
+    """The epochs, in which an unknown epoch without copies is replaced by the previous epoch."""
     edges = np.searchsorted(orders, np.append(found.starts, np.iinfo(np.int64).max))
     which = found.which.copy()
     for row in range(1, len(which)):
@@ -248,9 +249,9 @@ def _filled(found: Epochs, orders: Int64s) -> Epochs:
 
 
 def _without_old(found: Epochs, orders: Int64s) -> Epochs:
-    """The epochs, all unknown up to the last one with copies that cannot be read.
+    """The epochs, with all up to the last one with unreadable copies set to unknown.
 
-    Earlier epochs may be known, but their states cannot be followed across the unknown one.
+    Earlier epochs may be known, but inode states cannot be followed across an unknown epoch.
     """
     last = int(orders[found.at(orders) == UNKNOWN].max(initial=UNKNOWN))
     if last == UNKNOWN:
@@ -263,7 +264,7 @@ def _without_old(found: Epochs, orders: Int64s) -> Epochs:
 
 
 def _moved_tables(fs: FileSystem, history: BlockHistory) -> Moved | None:
-    """Earlier positions of inode tables, from copies of the group descriptors; None if none."""
+    """Earlier positions of inode tables, from copies of group descriptors; None if never moved."""
     superblock = fs.superblock
     per_block = descriptors_per_block(superblock)
     blocks = descriptor_blocks(superblock, most=-(-len(fs.groups) // per_block))
@@ -281,7 +282,7 @@ def _moved_tables(fs: FileSystem, history: BlockHistory) -> Moved | None:
             if not known.any():
                 continue
             oldest[some] = np.minimum(oldest[some], np.where(known, order, PRESENT))
-            if (then == now)[known].all():  # then newer copies have the present positions too
+            if (then == now)[known].all():  # so all newer copies also have the present positions
                 clear = min(clear, order)
                 break
             last = max(last, order)
@@ -300,7 +301,7 @@ def _moved_tables(fs: FileSystem, history: BlockHistory) -> Moved | None:
 
 
 def _places_told(data: Bytes2D, count: int, superblock: Superblock) -> tuple[Bools, Int64s]:
-    """(True where known, inode table) of some groups, from a copy of a block of descriptors.
+    """(True where known, first block of the inode table) of groups in a copy of a descriptor block.
 
     The block may have held something else at that time. Therefore all descriptors in use must be
     plausible, and a descriptor with a bad checksum is not used.
@@ -318,7 +319,7 @@ def _places_told(data: Bytes2D, count: int, superblock: Superblock) -> tuple[Boo
 
 
 def _joined(superblock: Superblock, present: Epoch, evidence: list[tuple[int, Epoch]]) -> Epochs:
-    """The epochs from the evidence of single copies, in tid order."""
+    """The epochs, joined from the evidence of single copies in tid order."""
     epochs, starts, which = [present], [EARLIEST], [UNKNOWN]
     last = None
     for order, epoch in evidence:
@@ -333,14 +334,14 @@ def _joined(superblock: Superblock, present: Epoch, evidence: list[tuple[int, Ep
         elif last[1] != row:
             starts, which = [*starts, last[0] + 1, order], [*which, UNKNOWN, row]
         last = order, row
-    if which[-1] != 0:  # tune2fs changed it after the last copy that shows an epoch
+    if which[-1] != 0:  # tune2fs made the last change after the last copy that shows an epoch
         end = evidence[-1][0] + 1 if evidence else 0
         starts, which = [*starts, end, PRESENT], [*which, UNKNOWN, 0]
     return Epochs(superblock, tuple(epochs), np.array(starts), np.array(which))
 
 
 def _tell(fs: FileSystem, found: Epochs, orders: Int64s) -> None:
-    """Report the changes, and the number of copies that cannot be read because of them."""
+    """Report the changes of epoch, and how many copies are unreadable because of them."""
     now = found.epochs[0]
     for one in [found.epochs[row] for row in np.unique(found.at(orders)).tolist() if row > 0]:
         changes = []
@@ -393,9 +394,10 @@ class _Copies:
         self._seeds = {crc32c(ONES, uuid)} | ({present.seed} if present.seed is not None else set())
 
     def show_a_change(self) -> bool:
-        """Whether there was a time with another inode size or seed than the present one.
+        """Whether the inode size or the seed was ever different from the present one.
 
-        All copies of the superblock are compared, else the oldest copies of inode tables.
+        Compares all copies of the superblock or, if there are none, the oldest copies of inode
+        tables.
         """
         if (self._sound.has_checksum != (self.present.seed is not None)).any():
             return True
@@ -412,7 +414,7 @@ class _Copies:
         return self.present.seed is not None and any(used for _, used in shown)
 
     def _begin_a_run(self) -> Bools:
-        """True for the copies of the superblock that tell another epoch than the one before."""
+        """True for copies of the superblock whose epoch differs from that of the previous copy."""
         log, start = self.history.log, SUPERBLOCK_OFFSET % self.fs.superblock.block_size
         pieces = [np.zeros((0, len(_TELLING)), np.uint8)]
         for first in range(0, len(self._superblocks), log.reader.chunk):
@@ -423,7 +425,8 @@ class _Copies:
     def evidence(self) -> list[tuple[int, Epoch]]:
         """(tid, epoch) of copies that show their epoch, by tid.
 
-        All transactions of a mount are of one epoch. A copy of the superblock shows it best.
+        All transactions of a mount belong to one epoch. A copy of the superblock is the best
+        evidence.
         """
         step = max(len(self._superblocks) // MOST_COPIES, 1)
         found = list(self._of_superblocks(self._superblocks[::step]))
@@ -445,7 +448,7 @@ class _Copies:
         return sorted(self._of_whole_mounts(found), key=itemgetter(0))
 
     def _of_whole_mounts(self, found: list[tuple[int, Epoch]]) -> Iterator[tuple[int, Epoch]]:
-        """The evidence, and the same for the first and last tid of a mount that it agrees on."""
+        """The evidence, extended to the first and last tid of each mount with only one epoch."""
         transactions = self.history.log.transactions
         firsts = transactions.session_starts
         order = transactions.order
@@ -454,11 +457,11 @@ class _Copies:
         mounts = transactions.session_of(np.array([tid for tid, _ in found], np.int64))
         for mount, one in zip(mounts.tolist(), found, strict=True):
             by_mount.setdefault(mount, []).append(one)
-        for mount, told in by_mount.items():
-            yield from told
-            if len({epoch for _, epoch in told}) == 1:
-                yield int(firsts[mount]), told[0][1]
-                yield int(lasts[mount]), told[0][1]
+        for mount, shown in by_mount.items():
+            yield from shown
+            if len({epoch for _, epoch in shown}) == 1:
+                yield int(firsts[mount]), shown[0][1]
+                yield int(lasts[mount]), shown[0][1]
 
     def _of_superblocks(self, rows: Rows) -> Iterator[tuple[int, Epoch]]:
         now = self.fs.superblock
@@ -479,12 +482,12 @@ class _Copies:
         return data
 
     def _told(self, row: int, is_bare: bool = False) -> tuple[Epoch | None, bool]:
-        """(epoch of a copy of an inode table or None, whether the copy holds inodes).
+        """(epoch shown by a copy of an inode table or None, whether the copy holds inodes).
 
         Args:
             row: a row of `history.tag_rows`.
-            is_bare: the log had no checksums at that time. Then the inodes may have those of an
-                earlier time, except the ones that were changed.
+            is_bare: whether the log had no checksums at that time. Unchanged inodes may then still
+                have checksums of an earlier time.
         """
         data = self._read(row)
         group, byte = int(self._group[row]), int(self._byte[row])
@@ -503,7 +506,7 @@ class _Copies:
         return (None if stated_size is None else Epoch(stated_size, None)), used
 
     def _seed_with(self, data: UInt8s, group: int, byte: int, size: int) -> int | None:
-        """Seed of the checksums in a copy if inodes have that size; None if none matches."""
+        """Seed of the checksums in a copy, assuming an inode size; None if no seed matches."""
         if self.present.seed is None:  # earlier checksums are not needed
             return None
         rows, numbers = self._inodes(data, group, byte, size)
@@ -524,7 +527,7 @@ class _Copies:
         return None
 
     def _has_stale(self, data: UInt8s, group: int, byte: int, size: int, seed: int) -> bool:
-        """Whether the checksum of an inode in a copy does not match with a seed."""
+        """Whether any inode in a copy has a checksum that does not match with the seed."""
         rows, numbers = self._inodes(data, group, byte, size)
         return not self._matching(rows, numbers, Epoch(size, seed)).all()
 
@@ -540,13 +543,13 @@ class _Copies:
 
 
 def _has_type(inodes: Bytes2D) -> Bools:
-    """True where the mode of an inode has one of the types that exist."""
+    """True where the mode of an inode has a valid file type."""
     found: Bools = _KINDS[inodes[:, 1] >> 4]
     return found
 
 
 def _has_no_checksums(data: UInt8s, size: int) -> bool:
-    """Whether the checksum fields of all inodes in a copy, of that size or smaller, are zero."""
+    """Whether all inodes in a copy have zero checksum fields, for inodes of `size` or smaller."""
     inodes = data[: len(data) // size * size].reshape(-1, size)
     used = inodes[_has_type(inodes)]
     return len(used) > 0 and not used[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].any()
@@ -573,7 +576,7 @@ def size_told(data: UInt8s, size: int) -> int | None:
 def table_places(
     fs: FileSystem, history: BlockHistory, moved: Moved | None
 ) -> tuple[Int64s, Int64s]:
-    """(group, byte in its inode table) of each copy; group -1 for a block of no inode table."""
+    """(group, byte offset in its inode table) of each copy; group -1 if in no inode table."""
     group, byte = find_in_tables(fs, history.blocks, fs.groups.inode_table)
     if moved is not None:
         old = history.tids <= moved.order
@@ -582,7 +585,7 @@ def table_places(
 
 
 def find_in_tables(fs: FileSystem, blocks: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
-    """As `table_places`, of blocks, with the first block of the table of each group."""
+    """As `table_places`, for block numbers, given the first block of each group's inode table."""
     superblock = fs.superblock
     by_start = np.argsort(starts, kind="stable")
     place = np.searchsorted(starts[by_start], blocks, side="right") - 1

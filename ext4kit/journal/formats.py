@@ -1,9 +1,9 @@
 """The format in which each metadata block of the log was written.
 
 The features of a journal determine whether its blocks have checksums, and the size of tags and
-revoke records. A mount sets them anew after `tune2fs` or `resize2fs` changed the features of the
-file system. It does not rewrite older blocks of the log. Their format is found from the blocks
-themselves: from their checksum, and from what the kernel can have written.
+revoke records. After `tune2fs` or `resize2fs` has changed the features of the file system, the next
+mount sets the features of the journal accordingly, but does not rewrite older blocks of the log.
+The format of these blocks is found from their checksums and from what the kernel can have written.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from ext4kit.parsers.journal import (
 )
 from ext4kit.units import widen
 
-PRESENT = 0  # row of the present format
-NARROW_BLOCKS = 1 << 32  # a file system of more blocks has the 64bit feature
+PRESENT = 0  # row of the present format in `formats`
+NARROW_BLOCKS = 1 << 32  # a file system with more blocks has the 64bit feature
 _ALL_FLAGS = 2 * TagFlags.LAST - 1
 
 
 def are_older(orders: Int64s, superblock: JournalSuperblock) -> Bools:
     """True for tids below the first one that a recovery would read.
 
-    All others have the present format, because a recovery reads them with it. Blocks with them in
-    a log that was closed cleanly are those of another file system.
+    Blocks with later tids have the present format, because a recovery would read them in it. If the
+    log was closed cleanly, such blocks belong to another file system.
     """
     older: Bools = orders < superblock.sequence
     return older
@@ -52,8 +52,8 @@ class FormatFinder:
 
     Attributes:
         superblock: the journal superblock.
-        formats: those that the blocks can have, the present one first.
-        limit: every block number of a tag or revoke record is lower.
+        formats: the formats that the blocks can have, the present one first.
+        limit: upper bound (exclusive) of the block numbers in tags and revoke records.
     """
 
     superblock: JournalSuperblock
@@ -76,7 +76,7 @@ class FormatFinder:
         return cls(superblock, formats, max(blocks_count, NARROW_BLOCKS))
 
     def find(self, rows: Bytes2D, kind: Int64s, order: Int64s, stamped: Bools) -> Int64s:
-        """Row of `formats` of each block: the first one that explains it, else the present one.
+        """Row in `formats` of each block: the first format that explains it, else the present one.
 
         Args:
             rows: uint8 (n, block size).
@@ -105,13 +105,13 @@ class FormatFinder:
     def _are_possible(self, stamped: Bools, one: LogFormat) -> Bools:
         """True where the checksum of a block allows a format.
 
-        In a log that has no checksums now, those of an earlier time may have another seed.
+        In a log that has no checksums now, older checksums may have another seed.
         """
         possible: Bools = stamped == one.has_checksums
         return possible if self.formats[PRESENT].has_checksums else possible | ~stamped
 
     def _are_descriptors(self, rows: Bytes2D, some: Rows, one: LogFormat) -> Bools:
-        """True where the tags end with a last one, and each can have been written so.
+        """True where a tag has the last-tag flag and the kernel can have written each tag so.
 
         The kernel clears the block first, and writes a UUID of zeros after the first tag.
         Source: kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`; fs/jbd2/journal.c,
@@ -141,7 +141,7 @@ class FormatFinder:
         return fine & _are_zero(rows, used, one)
 
     def _are_revoke_blocks(self, rows: Bytes2D, some: Rows, one: LogFormat) -> Bools:
-        """True where the records fill the count, and each can have been written so."""
+        """True where the records fill the stated size and the kernel can have written each so."""
         rows = rows[some]
         records = read_revokes(rows, one)
         used = widen(REVOKE.columns(rows)["r_count"])
@@ -152,7 +152,7 @@ class FormatFinder:
         return fine & _are_zero(rows, used, one)
 
     def _are_commit_blocks(self, rows: Bytes2D, some: Rows, one: LogFormat) -> Bools:
-        """True where a block fits: with a checksum always, else without one or with that of v1."""
+        """True where a block fits; without block checksums, it may have one of v1 or none."""
         if one.has_checksums:
             return np.ones(len(some), bool)
         raw = COMMIT.columns(rows[some])
@@ -165,6 +165,6 @@ class FormatFinder:
 def _are_zero(rows: Bytes2D, start: Int64s, one: LogFormat) -> Bools:
     """True where a block is zero from byte `start` (per row, even) to the checksum at its end."""
     used = rows[:, : rows.shape[1] - one.tail_bytes].view(np.uint16) != 0
-    zeros = used[:, ::-1].argmax(axis=1)  # at the end; the first bytes are the magic
+    zeros = used[:, ::-1].argmax(axis=1)  # trailing zeros; the magic precedes them
     zero: Bools = 2 * (used.shape[1] - zeros) <= start
     return zero

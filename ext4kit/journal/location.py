@@ -1,7 +1,7 @@
 """The location of a file system's log.
 
-The log is in the journal inode, of which the superblock holds a copy, or on an external device.
-A file with the content of the journal inode is also accepted.
+The log is in the journal inode, of which the superblock holds a copy, or on an external device. A
+file with the content of the journal inode can be given instead.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JournalLocation:
     """The location of a log.
 
     Attributes:
-        blocks: reader of the file system, or of the external journal device.
+        blocks: block reader of the file system, or of the external journal device.
         log_blocks: int64, block of each log block in `blocks`, -1 where the map has a hole.
         superblock_at: log block of the journal superblock.
     """
@@ -53,8 +53,8 @@ def locate_journal(fs: FileSystem, device: Source | None = None) -> JournalLocat
 
     Args:
         fs: the file system.
-        device: its external journal device; or a file with the content of its journal inode,
-            which is then read instead of the inode.
+        device: the external journal device, or a file with the content of the journal inode, which
+            is then read instead of the inode.
     """
     superblock = fs.superblock
     if Compat.HAS_JOURNAL not in superblock.features:
@@ -85,7 +85,7 @@ def _not_read(fs: FileSystem, why: str, severity: Severity = Severity.ERROR) -> 
 
 
 def _external(fs: FileSystem, device: Source) -> JournalLocation | None:
-    """The log in the source given as the journal, None if it is no log of this file system."""
+    """The log in the given journal source, None if it is not a log of this file system."""
     try:
         if peek(device, 0, len(MAGIC_BYTES)) == MAGIC_BYTES:
             return _exported(fs, device)
@@ -103,7 +103,7 @@ def _exported(fs: FileSystem, device: Source) -> JournalLocation | None:
     found = JournalSuperblock.parse(device.read(0, SUPERBLOCK.size))
     known = {fs.superblock.uuid, fs.superblock.journal_uuid}
     if fs.superblock.journal_inode and found.uuid != fs.superblock.uuid:
-        own = _journal_blocks(fs)  # only read where the UUID of the file system has changed
+        own = _journal_blocks(fs)  # read only if the UUID of the file system has changed
         if own is not None:
             known.add(JournalSuperblock.parse(fs.blocks.read(int(own[0]))).uuid)
     if found.uuid not in known:
@@ -151,8 +151,9 @@ def _on_device(fs: FileSystem, device: Source) -> JournalLocation | None:
 def _journal_blocks(fs: FileSystem) -> Int64s | None:
     """The file system block of each log block, int64, or None if no log is found.
 
-    The journal inode is used if its map is complete; else the superblock's copy of it
-    (`s_jnl_blocks`); else the rest of the inode's map. The last two cases are problems.
+    The map of the journal inode is used if it is complete, else the superblock's copy of that map
+    (`s_jnl_blocks`), else the readable part of the inode's map. The last two cases are reported as
+    problems.
     """
     inode = _from_inode(fs)
     if _is_complete(fs, inode):
@@ -216,7 +217,7 @@ def _has_magic(fs: FileSystem, log_blocks: Int64s) -> bool:
 
 
 def _is_complete(fs: FileSystem, log_blocks: Int64s) -> bool:
-    """Whether every log block is mapped, and no two to the same block."""
+    """Whether every log block is mapped, each to a different block."""
     if not _has_magic(fs, log_blocks) or not (log_blocks > 0).all():
         return False
     return bool((np.diff(np.sort(log_blocks)) > 0).all())

@@ -44,18 +44,18 @@ class Log:
         log_blocks: int64 array, `log_blocks[i]` is the file system block of log block i
             (0 or negative: not mapped).
         needs_recovery: whether the file system's superblock requires a recovery.
-        problems: collects defects; a new collector by default.
+        problems: collects defects; by default a new collector.
         home: reader of the home blocks, if the log is on another device.
         superblock_at: log block of the journal superblock.
-        fast_commits: the file system has the fast_commit feature.
+        fast_commits: whether the file system has the fast_commit feature.
 
     Attributes:
         superblock_block: block of the journal superblock in `reader.blocks`.
-        is_shared_device: the log is a device that several file systems may share.
+        is_shared_device: whether the log is a device that several file systems may share.
 
     Raises:
         CorruptError: the journal superblock cannot be used.
-        AccessError: it cannot be read.
+        AccessError: the journal superblock cannot be read.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class Log:
     def open(cls, fs: FileSystem) -> Log | None:
         """The log of a file system, or None if there is no readable log.
 
-        Defects found now, and those found when the log is read, become problems of `fs`.
-        An external journal is read from `fs.journal_device`.
+        Defects found here or when the log is read later become problems of `fs`. An external
+        journal is read from `fs.journal_device`.
         """
         place = locate_journal(fs, fs.journal_device)
         if place is None:
@@ -141,12 +141,12 @@ class Log:
 
     @property
     def unmarked(self) -> Int64s:
-        """Log blocks (int64) without the magic that have the type of a metadata block."""
+        """Log blocks (int64) without the magic but with the type field of a metadata block."""
         return self._tables.without_magic
 
     @cached_property
     def unclaimed(self) -> Int64s:
-        """Log blocks (int64) that are no metadata and that no valid tag names.
+        """Log blocks (int64) that are not metadata and that no valid tag names.
 
         A lap overwrites descriptors before their copies. Therefore these blocks can hold copies
         of older laps.
@@ -191,7 +191,7 @@ class Log:
         """Why a recovery would not load this log, or "".
 
         Source: kernel fs/jbd2/journal.c, `journal_check_superblock`; fs/ext4/super.c,
-        `ext4_open_dev_journal` for the users.
+        `ext4_open_dev_journal` for the number of users.
         """
         superblock, features = self.superblock, self.features
         unknown = features.unknown_incompat
@@ -229,7 +229,7 @@ class Log:
         return rows[np.lexsort((tags.ordinal, distance, tags.order, tags.block))]
 
     def read_copies(self, tag_indices: Rows) -> Bytes2D:
-        """The copies of some tags, uint8 (n, block size); escaped ones have their magic again."""
+        """The copies of some tags, uint8 (n, block size); the magic of escaped ones is restored."""
         rows = self.reader.read(self.tags.position[tag_indices])
         escaped = self.tags.escaped[tag_indices]
         rows[escaped, :4] = np.frombuffer(MAGIC_BYTES, np.uint8)

@@ -66,7 +66,7 @@ def inode_version_batches(
     Args:
         fs: the file system.
         history: the log's copies.
-        of_other_layout: include states from a time of another inode size or other positions
+        of_other_layout: include states from times with another inode size or with other positions
             of the inode tables.
     """
     epochs, now = epochs_of(fs, history), fs.superblock.inode_size
@@ -84,7 +84,7 @@ def inode_version_batches(
 
 
 def _table_copies(fs: FileSystem, history: BlockHistory, epochs: Epochs, size: int) -> _TableCopies:
-    """The copies of inode table blocks, of one inode size."""
+    """The copies of inode table blocks from the epochs with one inode size."""
     per_group = fs.superblock.inodes_per_group
     group, byte = table_places(fs, history, epochs.moved)
     inside = (group >= 0) & (byte // size < per_group)
@@ -107,7 +107,7 @@ def _changes(
     rows = log.read_copies(copies.tag)
     per_block = rows.shape[1] // size
     slots = rows[:, : per_block * size].reshape(len(rows), per_block, size)
-    words = slots.view(np.uint64)  # an eighth of the elements to compare
+    words = slots.view(np.uint64)  # needs only an eighth of the comparisons
     numbers = copies.first[:, None] + np.arange(per_block)
     used = np.bitwise_or.reduce(words, axis=2) != 0
     follows = copies.first[1:] == copies.first[:-1]

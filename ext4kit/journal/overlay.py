@@ -29,7 +29,7 @@ class OverlayReader(ABC):
 
     @abstractmethod
     def copies_of(self, blocks: Int64s) -> Rows:
-        """What `read_copies` takes for each block (int64), -1 where `base` has the block."""
+        """The number of each block's copy for `read_copies` (int64), -1 where there is no copy."""
 
     @abstractmethod
     def read_copies(self, copies: Rows) -> Bytes2D:
@@ -64,7 +64,7 @@ class OverlayReader(ABC):
         return self.read_with(blocks, self.copies_of(blocks))
 
     def read_with(self, blocks: Int64s, copies: Rows) -> Bytes2D:
-        """As `read_many`, with the result of `copies_of` given (int64, one per block)."""
+        """As `read_many`, given the result of `copies_of` (int64, one per block)."""
         return read_in_front(self.base.read_many, self.read_copies, blocks, copies)
 
 
@@ -81,6 +81,26 @@ class JournalOverlay(OverlayReader):
     def read_copies(self, copies: Rows) -> Bytes2D:
         """The copies of some rows of `log.tags`."""
         return self.log.read_copies(copies)
+
+    def log_blocks_of(self, copies: Rows) -> Int64s:
+        """Log block of each copy that `copies_of` names."""
+        return self.log.tags.position[copies]
+
+
+def stored_at(reader: BlockReader, blocks: Int64s) -> Int64s:
+    """The block that each block (int64 (n,)) is read from: a copy in the journal, or itself.
+
+    -1 where the copy is on another device.
+    """
+    found, is_open = blocks.copy(), np.ones(len(blocks), bool)
+    while isinstance(reader, JournalOverlay):
+        copies = reader.copies_of(blocks)
+        here, log = is_open & (copies >= 0), reader.log
+        homes = log.reader.log_blocks[reader.log_blocks_of(copies[here])]
+        found[here] = homes if log.home is log.reader.blocks else -1
+        is_open &= ~here
+        reader = reader.base
+    return found
 
 
 def read_in_front(
@@ -100,7 +120,7 @@ def first_byte(blocks: BlockReader) -> int | None:
     """Byte offset of a file system in the image, None if it has no single start there.
 
     Args:
-        blocks: reader of its blocks, with any number of overlays in front.
+        blocks: reader of the blocks, with any number of overlays in front.
     """
     while isinstance(blocks, JournalOverlay):
         blocks = blocks.base

@@ -1,4 +1,4 @@
-"""The two superblocks after a recovery, which record that it is complete.
+"""The superblocks of file system and journal after a recovery, which record its completion.
 
 Source: kernel fs/jbd2/recovery.c, `jbd2_journal_recover`; fs/ext4/super.c, `ext4_load_journal`;
 e2fsck/journal.c, `recover_ext3_journal`, `e2fsck_check_ext3_journal`.
@@ -52,7 +52,7 @@ def post_recovery_patches(fs: FileSystem, replayed: ReplayedBlocks) -> PostRecov
 
     Args:
         fs: the file system as it is on disk.
-        replayed: its blocks after the recovery.
+        replayed: the blocks of the file system after the recovery.
     """
     log = replayed.log
     if not log.needs_recovery or log.refusal:
@@ -94,7 +94,7 @@ def _superblock(
 def _empty_log_patch(log: Log, sequence: int | None) -> Patch:
     """The journal superblock of an empty log whose next id is `sequence`.
 
-    A recovery skips one id. Therefore no block of the old log can appear to follow.
+    A recovery skips one id. Therefore no block of the old log can appear to continue the new one.
     """
     block = log.superblock_block
     data = log.reader.blocks.read(block)[: JOURNAL_SUPERBLOCK.size]

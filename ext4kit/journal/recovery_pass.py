@@ -21,7 +21,7 @@ from ext4kit.parsers.journal import (
 )
 
 UNMOUNT_STEP = 3  # step between the tids before and after an unmount
-CHECKSUM_KINDS = {2: "md5", 3: "sha1", 4: "crc32c"}  # h_chksum_type beside crc32
+CHECKSUM_KINDS = {2: "md5", 3: "sha1", 4: "crc32c"}  # h_chksum_type values other than crc32
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RecoveryPass:
         first_order: tid of the first transaction.
         end_order: one past the tid of the last transaction; equal to `first_order` if none.
         headers: int64, rows of `Headers` that belong to these transactions.
-        end_reason: text of why the recovery pass ended there.
+        end_reason: why the recovery pass ended there.
         refusal: damage that prevents any replay, or "".
         bad_commit: tid of a transaction with a bad commit block; the pass ended before it.
         is_corrupt: the bad commit block cannot come from an interrupted commit.
@@ -59,8 +59,8 @@ def empty_pass(order: int, reason: str, refused: str = "") -> RecoveryPass:
 class RecoveryReader:
     """Reads the log as a recovery does, one metadata block after the other.
 
-    Every step advances by at least one log block, and the pass ends after one round of the ring,
-    whatever the blocks contain.
+    Whatever the blocks contain, every step advances by at least one log block, and the pass ends
+    after one round of the ring.
     """
 
     headers: Headers
@@ -117,7 +117,7 @@ class RecoveryReader:
             self.ended = f"log block {position:,} is of an unknown type"
 
     def _take_commit(self, row: int) -> None:
-        """Process a commit block; one older than the previous commit is from an earlier lap."""
+        """Process a commit block, which is from an earlier lap if it is older than the previous."""
         seconds = int(self.headers.commit_seconds[row])
         stale = seconds < self.last_commit
         if self.suspect and not stale:
@@ -136,7 +136,8 @@ class RecoveryReader:
     def _take_bad_commit(self, reason: str, stale: bool, seconds: int) -> None:
         """End the log before this transaction; with async commit it may only be incomplete.
 
-        Such a commit block may reach the disk before its transaction. The next commit decides.
+        With async commit, a commit block may reach the disk before the rest of its transaction. The
+        next commit block shows which case it is.
         """
         if stale:
             self.ended = reason
@@ -174,7 +175,7 @@ def commit_v1_fits(
 ) -> bool:
     """Whether a commit block's checksum v1 matches its transaction.
 
-    Type, size and value all zero mean that it has no checksum. Source: kernel
+    If type, size and value are all zero, the commit block has no checksum. Source: kernel
     fs/jbd2/recovery.c, `calc_chksums` and the commit block's case.
 
     Args:

@@ -32,7 +32,7 @@ class ReplayPlan:
     Attributes:
         blocks: int64, file system blocks, ascending.
         tags: int64, row of `log.tags` with the copy that each block gets.
-        walk: the replayed transactions, and why the replay ended.
+        walk: the pass that found the transactions to replay, and why it ended.
         revoked: number of copies left out because of a revoke record.
         damaged: number of copies left out because of a bad checksum.
     """
@@ -52,7 +52,7 @@ class ReplayedBlocks(JournalOverlay):
 
     Attributes:
         plan: the replayed copies.
-        changed: blocks that fast commits change after them; they take precedence.
+        changed: blocks that fast commits change afterwards; they take precedence over `plan`.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
     """The file system's blocks after a recovery; see `plan_replay`.
 
     Args:
-        log: its log.
+        log: the log of the file system.
         fs: the file system as it is on disk; without it fast commits are not replayed.
     """
     blocks = ReplayedBlocks(log.home, log, plan_replay(log))
@@ -121,9 +121,9 @@ def replay(log: Log, fs: FileSystem | None = None) -> ReplayedBlocks:
 def plan_replay(log: Log) -> ReplayPlan:
     """The copies that a recovery of this log would write; empty if no recovery is necessary.
 
-    A damaged descriptor or revoke block of a committed transaction prevents the replay, and so
-    does a damaged first fast commit. A damaged commit block ends the log before its transaction.
-    Only the damaged copy itself is left out. Reports omissions in `log.problems`.
+    A damaged descriptor or revoke block of a committed transaction prevents the replay, and so does
+    a damaged first fast commit. A damaged commit block ends the log before its transaction. A
+    damaged copy is only omitted itself. Reports omissions in `log.problems`.
     """
     walk = log.walk
     refused = scan_fast_commits(log).refusal if log.has_fast_commits else ""
@@ -149,7 +149,7 @@ def plan_replay(log: Log) -> ReplayPlan:
 def plan_readable(log: Log) -> ReplayPlan:
     """The readable copies of all transactions to replay, including those after unreadable blocks.
 
-    A recovery would stop earlier. This plan shows the newest state of each block.
+    A recovery would stop earlier; this plan has the newest readable state of each block.
     """
     first, known = log.walk.first_order, log.transactions
     end = int(known.order[known.committed].max(initial=first - 1)) + 1
@@ -161,7 +161,7 @@ def plan_readable(log: Log) -> ReplayPlan:
 
 
 def _revokes(log: Log, walk: RecoveryPass) -> tuple[Int64s, Int64s] | None:
-    """(revoked blocks ascending, last tid that revokes each); None if a record is unusable."""
+    """(revoked blocks ascending, tid of the last revoke of each); None if a record is unusable."""
     if log.headers.overflow[walk.headers].any():
         return None
     revokes = log.revokes

@@ -20,7 +20,7 @@ from ext4kit.parsers.journal import JournalSuperblock
 from ext4kit.problems import Problems
 
 Numbers = TypeVar("Numbers", int, Int64s)
-CHUNK_BYTES = 8 << 20  # of the log in memory at once
+CHUNK_BYTES = 8 << 20  # bytes of the log in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Ring:
     """The part of the log that the kernel writes circularly.
 
     Attributes:
-        first: its first log block.
-        end: the log block after its last one; fast commits start at `end` + 1.
+        first: first log block of the ring.
+        end: the log block after the last one of the ring; fast commits start at `end` + 1.
     """
 
     first: int
@@ -51,8 +51,8 @@ def ring_of(
     Args:
         superblock: the journal superblock.
         blocks_there: number of mapped log blocks.
-        fast_commits: the file system has the fast_commit feature.
-        problems: collects contradictions between the two.
+        fast_commits: whether the file system has the fast_commit feature.
+        problems: collects contradictions between the superblock and the mapped blocks.
 
     Source: kernel fs/jbd2/journal.c, `journal_load_superblock`: the fast-commit area is the
     last blocks.
@@ -74,7 +74,7 @@ def ring_of(
 
 
 def order_of(sequences: Numbers, reference: int) -> Numbers:
-    """Tids: transaction ids (mod 2**32) as monotone int64, equal to the id near the reference.
+    """Tids of transaction ids (mod 2**32): monotone int64, equal to the ids near the reference.
 
     Ids are compared as signed 32-bit differences, as the kernel's `tid_gt` does.
 
@@ -137,7 +137,7 @@ class LogReader:
         return np.concatenate([self._read(positions[:middle]), self._read(positions[middle:])])
 
     def stream(self, positions: Int64s) -> Iterator[tuple[Int64s, Bytes2D]]:
-        """(positions, rows) chunk by chunk; the rows are read-only."""
+        """Yield (positions, their blocks as rows) chunk by chunk; the rows are read-only."""
         for start in range(0, len(positions), self.chunk):
             piece = positions[start : start + self.chunk]
             yield piece, self.view(piece)

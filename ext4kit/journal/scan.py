@@ -38,11 +38,11 @@ from ext4kit.parsers.journal import (
 from ext4kit.problems import Problems, Severity
 from ext4kit.units import NANOSECONDS, widen
 
-TAGS_PER_BLOCK = 8  # tags kept at most per block of the ring: surviving laps name it 1-2 times
+TAGS_PER_BLOCK = 8  # most tags kept per block of the ring; surviving laps name it 1-2 times
 REVOKES_PER_BLOCK = 32
 LIMIT_FLOOR = 1 << 20
 COMMIT_BYTES = 64  # the commit header with its padding
-LATEST = 1 << 33  # s since 1970; later commit times are taken for this one
+LATEST = 1 << 33  # seconds since 1970; later commit times are replaced by this one
 
 
 @dataclass(slots=True)
@@ -79,8 +79,8 @@ class Tables:
         tags: every copy that a descriptor names.
         revokes: every revoke record.
         without_magic: int64, log blocks without the magic that have the type of a header.
-        of_twins: int64, metadata blocks of transactions whose id a newer one has; they are not in
-            the tables.
+        of_twins: int64, metadata blocks of transactions with the same id as a newer transaction;
+            they are not in the tables.
     """
 
     headers: Headers
@@ -91,7 +91,7 @@ class Tables:
 
 
 def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring, blocks_count: int) -> Tables:
-    """Read the whole ring, every lap that is still in it.
+    """Read the whole ring, with every lap that is still in it.
 
     Args:
         reader: reads the log.
@@ -126,7 +126,7 @@ def scan(reader: LogReader, superblock: JournalSuperblock, ring: Ring, blocks_co
 def _older_twins(
     headers: Headers, superblock: JournalSuperblock, ring: Ring, problems: Problems
 ) -> Int64s:
-    """Log blocks of the transactions whose id a newer one has."""
+    """Metadata blocks of the transactions that have the same id as a newer transaction."""
     sound = headers.take(headers.is_sound)
     older = older_twins(sound, superblock, ring)
     ids = np.unique(sound.order[older])
@@ -210,10 +210,10 @@ def _have_lost_checksums(headers: Headers, ring: Ring) -> Bools:
 
 
 def _are_of_another_log(headers: Headers, ring: Ring) -> Bools:
-    """True for blocks that an earlier log without checksums may have left; this one has them now.
+    """True for blocks that may be left from an earlier log without checksums.
 
-    A transaction is of another log if it was committed before one with checksums and a lower id.
-    A commit block of which no other block is left may be of either.
+    A transaction belongs to another log if it was committed before a transaction that has checksums
+    and a lower id. A commit block without other blocks of its transaction may belong to either log.
     """
     part = transaction_parts(headers, ring)
     ids = headers.order[np.unique(part, return_index=True)[1]]
@@ -238,7 +238,7 @@ def _with_bad_checksums(
     ring: Ring,
     bad: Callable[[Headers, Ring], Bools],
 ) -> Headers:
-    """The headers, with a bad checksum for those without one for which `bad` is true."""
+    """The headers; those without a checksum count as having a bad one where `bad` is True."""
     known = np.flatnonzero(np.isin(headers.kind, HEADER_KINDS))
     some = headers.take(known)
     if some.has_checksum.all():
@@ -250,7 +250,7 @@ def _with_bad_checksums(
 
 
 def _own_checksums(rows: Bytes2D, kind: Int64s, seed: int) -> tuple[Bools, Bools]:
-    """(True where a block's own checksum (v2, v3) matches, True where only for its fields)."""
+    """(True where a block's checksum (v2, v3) matches, True where it matches only its fields)."""
     good, is_partial = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     for kinds, offset in (
         ((BlockType.DESCRIPTOR, BlockType.REVOKE), tail_offset(rows.shape[1])),
@@ -259,7 +259,7 @@ def _own_checksums(rows: Bytes2D, kind: Int64s, seed: int) -> tuple[Bools, Bools
         index = np.flatnonzero(np.isin(kind, kinds))
         blocks = rows[index]
         good[index] = blocks_checksums(seed, blocks, offset) == stored_checksums(blocks, offset)
-    # Of a commit block a disk may have written only the first sector; that commit counts.
+    # A disk may have written only the first sector of a commit block; that commit is valid.
     # Source: kernel fs/jbd2/recovery.c, `jbd2_commit_block_csum_verify_partial`.
     torn = np.flatnonzero((kind == BlockType.COMMIT) & ~good)
     heads = rows[torn]
@@ -300,7 +300,7 @@ def _read_revoke_blocks(
 def _by_format(
     chosen: Bools, formats: Int64s, finder: FormatFinder
 ) -> Iterator[tuple[Rows, LogFormat]]:
-    """(rows, their format) of the chosen metadata blocks; the present format always."""
+    """(rows, format) of the chosen metadata blocks, per format; the present one always comes."""
     for number, log_format in enumerate(finder.formats):
         some = np.flatnonzero(chosen & (formats == number))
         if number == PRESENT or len(some):
@@ -312,8 +312,9 @@ def _validated(
 ) -> Tags:
     """The tags with `matches`, `valid` and `committed` filled in.
 
-    A position belongs to the newest transaction that names it and whose copy matches. A block
-    with the magic is metadata of the log; a copy never starts with it, because it is escaped.
+    A position belongs to the newest transaction that names it with a tag that matches the block
+    there. A block with the magic is metadata of the log; a copy never starts with it, because it is
+    escaped.
     """
     matches = _matches(tags, ring, reader, superblock.seed)
     candidates = matches & np.isin(tags.descriptor, headers.position[headers.checksum_ok])
@@ -351,8 +352,8 @@ def _matches(tags: Tags, ring: Ring, reader: LogReader, seed: int) -> Bools:
 def _before_first_overwritten(tags: Tags, valid: Bools) -> Bools:
     """False from the first lost copy of a descriptor on.
 
-    Without checksums a lost copy shows that a later lap wrote after the descriptor (past the
-    end of the ring). How many copies it overwrote is not known.
+    Without checksums, a lost copy shows that a later lap has written into the copies of the
+    descriptor. The number of copies that it overwrote is not known.
     """
     descriptors, row = np.unique(tags.descriptor, return_inverse=True)
     first_lost = np.full(len(descriptors), np.iinfo(np.int64).max)

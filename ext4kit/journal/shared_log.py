@@ -1,4 +1,4 @@
-"""The log of one file system, read once for all that derive something from it."""
+"""The log of one file system, read once and shared by all users."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ext4kit.journal.log import Log
 from ext4kit.journal.recovery_pass import UNMOUNT_STEP
 from ext4kit.units import NANOSECONDS
 
-FIRST_TID = 2  # the first tid of the kernel in a journal that mke2fs created is this one or 1
+FIRST_TID = 2  # first tid that the kernel writes to a new journal: this one, or 1
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
 
 
 class SharedLog:
-    """A file system with its log and the copies of blocks in that, each made when first asked for.
+    """A file system with its log and the block copies in the log, each read at first use.
 
     Args:
         fs: the file system, opened with its journal replayed.
@@ -31,19 +31,19 @@ class SharedLog:
 
     @classmethod
     def of(cls, given: FileSystem | SharedLog) -> SharedLog:
-        """What shares the log already, or the file system with a log of its own."""
+        """`given` if it is a `SharedLog`, else a new `SharedLog` for the file system."""
         return given if isinstance(given, SharedLog) else cls(given)
 
     @cached_property
     def log(self) -> Log | None:
-        """The log; None if there is none that can be read."""
+        """The log; None if there is no readable log."""
         return Log.open(self.fs)
 
     @cached_property
     def last_moment(self) -> int:
-        """The last time that the file system tells of itself, ns since 1970.
+        """The last time that the file system records, ns since 1970.
 
-        The later one of the last write that the superblock tells and of the newest commit.
+        This is the last write time of the superblock or the newest commit time, whichever is later.
         """
         superblock = self.fs.superblock
         last = max(superblock.write_time, superblock.mount_time) * NANOSECONDS
@@ -53,7 +53,7 @@ class SharedLog:
 
     @cached_property
     def period(self) -> tuple[int, int] | None:
-        """The first and the last commit time in the log, ns since 1970; None without any."""
+        """The first and the last commit time in the log, ns since 1970; None if there is none."""
         if self.log is None:
             return None
         known = self.log.transactions
@@ -62,7 +62,7 @@ class SharedLog:
 
     @cached_property
     def is_complete(self) -> bool:
-        """Whether the log has every transaction since the file system was made."""
+        """Whether the log has every transaction since the file system was created."""
         if self.log is None:
             return False
         known = self.log.transactions
@@ -71,7 +71,7 @@ class SharedLog:
         return bool(has_first and (np.diff(orders) <= UNMOUNT_STEP).all())
 
     def copies(self, committed_only: bool = False) -> BlockHistory | None:
-        """The copies of blocks in the log, of committed transactions alone or of all."""
+        """The copies of blocks in the log, of committed transactions only or of all of them."""
         if self.log is None:
             return None
         if committed_only not in self._copies:

@@ -1,4 +1,4 @@
-"""What one pass over the log finds: blocks with a header, tags and revokes, as columns."""
+"""The results of one pass over the log as columns: blocks with a header, tags and revokes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Headers(Table):
 
     Attributes:
         position: int64, log block.
-        kind: int64, BlockType (or a number that is none).
+        kind: int64, BlockType, or a number that is not one.
         order: int64, tid.
         has_checksum: bool, True where the block was written with its own checksum (v2, v3).
         checksum_ok: bool, False where that checksum fails.

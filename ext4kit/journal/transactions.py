@@ -1,4 +1,4 @@
-"""The transactions of a log as columns: surviving blocks, states, and which are damaged."""
+"""The transactions of a log as columns: surviving blocks, states, and damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNKNOWN = -1  # in columns whose value can be missing
 
 
 class ReadLog(Protocol):
-    """What is read of a log (`journal.log.Log`)."""
+    """The parts of a log (`journal.log.Log`) that this module reads."""
 
     reader: LogReader
     ring: Ring
@@ -57,7 +57,7 @@ class TransactionState(StrEnum):
 
     TO_REPLAY = "to replay"  # committed, and a recovery would replay it
     CHECKPOINTED = "checkpointed"  # committed in the present lap, written to its home blocks
-    STALE = "stale"  # committed in an earlier lap; newer ones overwrite it next
+    STALE = "stale"  # committed in an earlier lap; overwritten next
     TORN = "torn"  # its commit block is missing or bad, or a block before it is bad
     UNCOMMITTED = "uncommitted"  # the newest one, interrupted before its commit block
 
@@ -82,7 +82,7 @@ class Transaction:
         to_replay: whether a recovery would replay it.
         descriptors: number of surviving descriptor blocks.
         revoke_blocks: number of surviving revoke blocks.
-        revokes: number of records in them.
+        revokes: number of revoke records in these blocks.
         state: its state.
     """
 
@@ -107,8 +107,8 @@ class Transactions(Table, Sequence[Transaction]):
 
     Attributes:
         order: tids, ascending; the other columns are the attributes of `Transaction`, -1 for None.
-        commit: its `commit_index`.
-        checksum: its `checksum_ok`: 1: all match, 0: one does not, -1: none to check.
+        commit: `commit_index` of each transaction.
+        checksum: `checksum_ok` of each transaction: 1: all match, 0: one fails, -1: none to check.
         state: index into `TransactionState`.
     """
 
@@ -159,7 +159,7 @@ class Transactions(Table, Sequence[Transaction]):
 
     @property
     def session_starts(self) -> Int64s:
-        """First tid of each run of consecutive ids: an unmount and a recovery skip an id."""
+        """First tid of each run of consecutive ids; an unmount or a recovery ends a run."""
         return self.order[np.diff(self.order, prepend=self.order[:1] - 2) > 1]
 
     def session_of(self, orders: Int64s) -> Int64s:
@@ -208,7 +208,7 @@ def collect_transactions(log: ReadLog) -> Transactions:
 
 
 def _grouped(order: Int64s, position: Int64s, size: int) -> tuple[Rows, Rows]:
-    """(header rows by transaction and in log order within it, first index of each).
+    """(header rows by transaction, then log order; index of each transaction's first row).
 
     A transaction starts after the widest gap between its blocks in the ring.
     """
@@ -291,12 +291,12 @@ def _transaction_states(
 def find_damaged(log: ReadLog) -> Int64s:
     """Tids (int64, ascending) of transactions with unreadable or damaged blocks.
 
-    A transaction that was in an unreadable part of the log may be included. One that an unclean
-    shutdown left without its commit block is not, if all of its blocks are readable. One that a
-    restarted log has overwritten in part is, except the oldest one.
+    A transaction that was in an unreadable part of the log may be included. A transaction that an
+    unclean shutdown left without a commit block is not included if all of its blocks are readable.
+    One that a restarted log has overwritten in part is included, unless it is the oldest one.
     """
     tags, headers, known = log.tags, log.headers, log.transactions
-    newest = np.full(log.ring.end, np.iinfo(np.int64).min)  # last tid in each log block
+    newest = np.full(log.ring.end, np.iinfo(np.int64).min)  # newest tid in each log block
     np.maximum.at(newest, tags.position, tags.order)
     np.maximum.at(newest, headers.position, headers.order)
     held = np.zeros(log.ring.end, bool)
@@ -309,7 +309,7 @@ def find_damaged(log: ReadLog) -> Int64s:
     ended = known.order <= known.order[known.committed].max(initial=-1)
     overwritten = ended & ~known.committed & (np.cumsum(known.committed) > 0)
     behind = log.ring.wrap(known.start + known.blocks + known.descriptors + known.revoke_blocks)
-    cut = newest[behind] > known.order  # where its commit block was, or another descriptor
+    cut = newest[behind] > known.order  # its commit block or a further descriptor was there
     cut[row[newest[tags.position] > tags.order]] = True
     parts = [tags.order[bad], known.order[(ended & (known.checksum == 0)) | (overwritten & cut)]]
     parts += _around_unreadable(log)
@@ -330,7 +330,7 @@ def _around_unreadable(log: ReadLog) -> list[Int64s]:
     is_copy = (distance > 0) & (distance <= headers.tags[before])
     before, after = before[~is_copy], after[~is_copy]
     distance, unread = distance[~is_copy], unread[~is_copy]
-    # The next block written is the following one, unless that is readable and of another tid.
+    # The next block may continue the transaction unless it is readable and has another tid.
     following = ring.wrap(headers.position[before] + headers.tags[before] + 1)
     next_to = log.reader.unreadable[following]
     order = headers.order[before[next_to]]

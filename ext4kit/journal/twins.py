@@ -1,10 +1,10 @@
-"""Transactions of a log that have the id of a newer one.
+"""Transactions of a log that have the same id as a newer transaction.
 
-Ids ascend from mount to mount. A tool that repairs a journal can set them back (e2fsck/journal.c,
-`e2fsck_journal_reset_super`). Until the log has gone round, it then has two transactions with one
-id. A copy of the older one must not be taken for one of the newer one, nor its commit for that of
-the newer one. Without block checksums only two whole transactions are told apart: a block with
-another id may be damage.
+Ids ascend from mount to mount, but a tool that repairs a journal can set them back
+(e2fsck/journal.c, `e2fsck_journal_reset_super`). Until the log has been overwritten once, it can
+then hold two transactions with the same id. Copies and commit blocks of the older transaction must
+not be attributed to the newer one. Without block checksums, the two are distinguished only if both
+are complete, because a block with another id may be damage.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ NO_COMMIT = -1
 
 
 def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> Bools:
-    """True for the metadata blocks of a transaction whose id a newer one has.
+    """True for metadata blocks of a transaction that has the same id as a newer transaction.
 
-    The newer transaction is the one that a recovery reads, else the one with checksums if the log
-    has them now (without, if not), else the one that was committed later.
+    The newer transaction is the one that has checksums exactly if the log has them now. If both or
+    neither have, it is the one that a recovery reads first, or else the one that was committed
+    later.
 
     Args:
         headers: sound metadata blocks, by position.
@@ -49,14 +50,14 @@ def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> 
     has_checksums[part[~headers.has_checksum]] = False
     is_certain = (is_ended & has_copies) | has_checksums
     first = np.unique(part, return_index=True)[1]
-    ids, commits = headers.order[first], np.cumsum(is_commit) - is_commit  # before each block
+    ids, commits = headers.order[first], np.cumsum(is_commit) - is_commit  # number before each
     last = np.zeros(count, np.int64)
     np.maximum.at(last, part, np.arange(len(headers)))
-    # Behind a part without a commit block lies an older lap, unless the rest of it was overwritten
-    # by a newer one, or is damaged.
+    # A part without a commit block is followed by an older lap, unless its rest is damaged or was
+    # overwritten by a newer lap.
     is_apart = is_ended | (headers.order[(last + 1) % len(headers)] < ids)
     distance = (headers.position[first] - superblock.start) % (ring.end - ring.first)
-    ahead = (superblock.start != 0) & (ids >= superblock.sequence)  # a recovery reads it
+    ahead = (superblock.start != 0) & (ids >= superblock.sequence)  # a recovery reads these
     later_first = [-np.where(ahead, 0, column) for column in (fraction, seconds)]
     is_former = has_checksums != superblock.features.has_block_checksums
     rank = np.lexsort((first, *later_first, np.where(ahead, distance, 0), is_former, ids))
@@ -67,17 +68,17 @@ def older_twins(headers: Headers, superblock: JournalSuperblock, ring: Ring) -> 
     for one, tid in zip(rank.tolist(), ids[rank].tolist(), strict=True):
         other = newest.setdefault(tid, one)
         low, high = sorted((one, other), key=begins.__getitem__)
-        # without a commit between them, damage lies between two parts of one
+        # two parts with no commit between them are one transaction, with damage in the middle
         apart = before[high] > before[low]
         older[one] = apart and ((known[one] and known[other]) or former[one] != former[other])
     return older[part]
 
 
 def transaction_parts(headers: Headers, ring: Ring) -> Int64s:
-    """A number of the transaction of each metadata block, from 0.
+    """Number of the transaction that each metadata block belongs to, from 0.
 
-    The blocks of a transaction follow each other in the ring, and its commit block is the last.
-    What a newer lap overwrote of it can lie between them.
+    The blocks of a transaction follow each other in the ring, and its commit block is the last one.
+    Blocks of a newer lap can be between them.
     """
     is_commit = headers.kind == BlockType.COMMIT
     starts = starts_group(headers.order)
@@ -86,7 +87,7 @@ def transaction_parts(headers: Headers, ring: Ring) -> Int64s:
     following = ring.wrap(headers.position + headers.tags + 1)
     row = SortedIndex(headers.position).rows(following)
     continued = (row != NO_ROW) & ~is_commit & (headers.order[row] == headers.order)
-    joined = list(range(int(part[-1]) + 1))  # disjoint sets, by their lowest part
+    joined = list(range(int(part[-1]) + 1))  # disjoint sets of parts, each named by its lowest part
     for pair in zip(part[continued].tolist(), part[row[continued]].tolist(), strict=True):
         low, high = sorted(_lowest(joined, one) for one in pair)
         joined[high] = low
@@ -95,7 +96,7 @@ def transaction_parts(headers: Headers, ring: Ring) -> Int64s:
 
 
 def _lowest(joined: list[int], one: int) -> int:
-    """The lowest part of the set of a part; shortens the way to it."""
+    """The lowest part of the set that contains a part; shortens the path to it (union-find)."""
     while joined[one] != one:
         joined[one] = joined[joined[one]]
         one = joined[one]

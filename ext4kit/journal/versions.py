@@ -1,7 +1,8 @@
 """Every version of a block or an inode in the log, and the changes between them.
 
-A reader converts the bytes of a version to facts: names and plain values. Two versions differ in
-the facts that were added, removed or changed; if there are none, in ranges of bytes.
+A reader converts the bytes of a version to facts: names with plain values. The difference of two
+versions lists facts that were added, removed or changed; if there are none, it lists ranges of
+bytes.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ class BlockVersion:
     """A block at one time.
 
     Attributes:
-        data: its bytes, with the magic of an escaped copy restored.
-        offset: byte offset of `data`: in the file system, or in the external journal for a copy
+        data: the bytes of the block, with the magic of an escaped copy restored.
+        offset: byte offset of `data` in the file system, or in the external journal for a copy
             there.
         transaction: the transaction that wrote this copy; None for the block on disk.
-        commit_time_ns: of the transaction, ns since 1970; None when not known.
-        log_block: of the copy; None for the block on disk.
+        commit_time_ns: commit time of the transaction, ns since 1970; None when not known.
+        log_block: log block of the copy; None for the block on disk.
         is_committed: whether the transaction was committed; None for the block on disk.
     """
 
@@ -51,7 +52,7 @@ class BlockVersion:
     is_committed: bool | None = None
 
     def slice(self, start: int, length: int) -> BlockVersion:
-        """The version of a byte range of the block."""
+        """This version limited to a byte range of the block."""
         part = self.data[start : start + length]
         return replace(self, data=part, offset=self.offset + start)
 
@@ -63,7 +64,7 @@ def block_versions(
 
     Args:
         fs: the file system; an overlay such as a replay is bypassed.
-        log: its log.
+        log: the log of the file system.
         block: a block of the file system.
         since: tid of the oldest copy to return.
 
@@ -114,8 +115,8 @@ class FieldChange:
         what: an inode's or superblock's field, "entry", "extent", "index", "pointer",
             "hash" (of a directory index), "attribute", "block" or "inode" (of a bitmap),
             "bytes", "kind".
-        which: identifies it: a name, a file block, a hash, a (first, last) range, a group;
-            None for fields.
+        which: identifies the changed item by a name, a file block, a hash, a (first, last) range or
+            a group; None for fields.
         inode: number of the inode with the field, in a table of inodes.
     """
 
@@ -133,7 +134,7 @@ class StructureReader:
     Attributes:
         kind: text that names the structure.
         facts: bytes -> facts; empty if versions are compared byte by byte.
-        compare: compares two versions of a structure with too many facts to list each.
+        compare: compares two versions of a structure that has too many facts to list.
     """
 
     kind: str
@@ -171,7 +172,7 @@ def _facts_changed(before: Facts, after: Facts) -> list[FieldChange]:
 
 
 def byte_changes(before: bytes, after: bytes) -> list[FieldChange]:
-    """Ranges of bytes that differ, at most 64; with more, the last one extends to the end."""
+    """Ranges of bytes that differ, at most 64; if there are more, the last one covers the rest."""
     old, new = (np.frombuffer(data, np.uint8) for data in (before, after))
     spans = _ranges(np.flatnonzero(old != new))
     if len(spans) > MOST_RANGES:
@@ -192,7 +193,7 @@ def _ranges(numbers: Rows) -> list[tuple[int, int]]:
 
 
 def inode_reader(fs: FileSystem, number: int) -> StructureReader:
-    """A reader of the slot of an inode."""
+    """A reader for versions of one inode."""
     return StructureReader(f"inode {number}", lambda data: _inode_facts(fs, number, data))
 
 
@@ -227,7 +228,7 @@ def _content_facts(inode: Inode) -> Facts:
 
 
 def reader_for_block(fs: FileSystem, block: int) -> Callable[[bytes], StructureReader]:
-    """Returns the reader of a version: by the block's location, else by the version's content."""
+    """A function that gives a version's reader, by the block's location or else by its content."""
     fixed = _reader_by_location(fs, block)
     return (lambda _: fixed) if fixed else (lambda data: _reader_by_content(fs, data))
 
@@ -369,7 +370,7 @@ def _index_facts(is_root: bool, data: bytes) -> Facts:
 
 
 def _is_index_node(data: bytes) -> bool:
-    """Whether index entries are valid; an empty leaf without a checksum begins the same way."""
+    """Whether the index entries are valid; an empty leaf without a checksum begins likewise."""
     try:
         return htree.is_index_node(data) and htree.parse_node(data).count > 0
     except CorruptError:

@@ -1,7 +1,7 @@
 """Artifacts of any ext file system, found in one pass over all bytes of a volume.
 
-No superblock is needed: structures are recognised by their content, at every multiple of 1 KiB,
-the smallest block size.
+No superblock is needed, because structures are recognised by their content. They are searched at
+every multiple of 1 KiB, the smallest block size.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from ext4kit.parsers.traces import (
 )
 from ext4kit.units import Progress
 
-UNIT = 1024  # bytes; everything that is looked for begins at a multiple of it
-SMALLEST_LOG = 1 << 20  # bytes: 1,024 blocks of 1 KiB
-MOST_SUPERBLOCKS = 1 << 12  # of which more are images within files
+UNIT = 1024  # bytes; all structures begin at a multiple of this
+SMALLEST_LOG = 1 << 20  # bytes; the smallest journal has 1,024 blocks of 1 KiB
+MOST_SUPERBLOCKS = 1 << 12  # any more are from images within files
 Triple = tuple[Int64s, Int64s, Int64s]
 
 
 @dataclass(frozen=True, slots=True)
 class FsArtifacts:
-    """Artifacts of a volume; places are bytes of the volume, ascending, int64.
+    """Artifacts of a volume; places are byte offsets in the volume, ascending, int64.
 
     Attributes:
         inode_units: units with a plausible inode in use.
-        directory_inodes: (place, first block, generation) of plausible directory inodes; the
-            block size is unknown here.
+        directory_inodes: (place, first block, generation) of plausible directory inodes; the first
+            block is a number in blocks of unknown size.
         dot_blocks: (place, inode, parent) of blocks that begin with `.` and `..`.
-        dirblock_tails: ends of blocks with a directory block checksum tail.
-        superblocks: (place, superblock) of valid ones.
-        journals: (place, journal superblock).
-        journal_runs: (byte, length) of the parts of these journals.
-        has_file_types: a `.` entry has a file type: the filetype feature.
+        dirblock_tails: end offsets of blocks that end with a directory block checksum tail.
+        superblocks: (place, superblock) of valid superblocks.
+        journals: (place, journal superblock) of journals.
+        journal_runs: (byte offset, length) of the runs of these journals.
+        has_file_types: whether a `.` entry has a file type, as with the filetype feature.
     """
 
     inode_units: Int64s
@@ -62,7 +62,7 @@ class FsArtifacts:
     journal_runs: tuple[tuple[int, int], ...]
 
     def in_journals(self, places: Int64s) -> Bools:
-        """Per place (bool): it lies in one of the journals."""
+        """Per place (bool): True where it is in one of the journals."""
         inside = np.zeros(len(places), bool)
         for start, length in self.journal_runs:
             inside |= (places >= start) & (places < start + length)
@@ -71,7 +71,7 @@ class FsArtifacts:
 
 @dataclass(frozen=True, slots=True)
 class _ScanPiece:
-    """Artifacts of a part of the volume, as in `FsArtifacts`; superblocks by place only.
+    """Artifacts of a part of the volume, as in `FsArtifacts`, but only the places of superblocks.
 
     Attributes:
         large: (place, first block, generation) of inodes of large files, such as the journal.
@@ -88,7 +88,7 @@ class _ScanPiece:
 
 
 def scan_for_artifacts(source: Source, progress: Progress | None = None) -> FsArtifacts:
-    """Scan all parts of the volume that hold data.
+    """Scan all parts of the volume that have data.
 
     Args:
         source: the volume.
@@ -167,14 +167,14 @@ def _journals(source: Source, places: list[int]) -> Iterator[tuple[int, JournalS
             yield place, found
 
 
-_JOURNAL_KINDS = (3, 4)  # superblock v1, v2
+_JOURNAL_KINDS = (3, 4)  # journal superblock version 1 and 2
 _BLOCK_SIZES = tuple(1 << shift for shift in range(10, 17))
 
 
 def _journal_runs(
     source: Source, found: tuple[int, JournalSuperblock], large: Triple
 ) -> list[tuple[int, int]]:
-    """(byte, length) of the parts of a journal, from an inode that maps it.
+    """(byte offset, length) of the runs of a journal, from an inode that maps it.
 
     Without such an inode the journal is assumed to be contiguous.
     """

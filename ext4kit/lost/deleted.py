@@ -1,8 +1,8 @@
-"""Files that were deleted in the lost file system itself, from its old journal.
+"""Files deleted while the lost file system was still in use, found in its old journal.
 
-The journal shows earlier inodes and directories. Bitmaps are inferred: allocated are the blocks of
-the remaining inodes and those that the overwriting file system wrote. The old bitmaps would show
-more, so every file is partial at best.
+The journal shows earlier inodes and directories. The bitmaps are inferred: the blocks of the
+remaining inodes and the blocks that the overwriting file system wrote are taken as allocated. The
+old bitmaps would show more allocated blocks, so every file is partial at best.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ _IN_LOG = "journal of the lost file system, "
 def find_deleted_in_lost(fs: LostFileSystem, there: list[DeletedFile]) -> list[DeletedFile]:
     """Files in the old journal that were deleted before the loss.
 
-    Only with metadata_csum: without it a journal block can be mistaken for another one.
+    They are searched only with metadata_csum, because without checksums one journal block can be
+    mistaken for another.
 
     Args:
         fs: the lost file system.
-        there: its remaining files.
+        there: the remaining files of the lost file system.
     """
     if fs.identity.seed is None:
         return []
     instances = {(file.number, file.generation) for file in there}
     living = {file.number for file in there if file.number is not None}
     quiet = copy(fs)
-    quiet.problems = Problems()  # that no log is left is none
+    quiet.problems = Problems()  # a missing log is not a problem here
     log = Log.open(quiet)
     if log is None or not len(log.tags):
         return []
@@ -57,7 +58,7 @@ def find_deleted_in_lost(fs: LostFileSystem, there: list[DeletedFile]) -> list[D
 
 
 def _downgraded(file: DeletedFile) -> DeletedFile:
-    """A file with its provenance, partial at best."""
+    """The file with its provenance added, and with a grade of partial at best."""
     grade = Grade.PARTIAL if file.grade.is_whole else file.grade
     sources: Sources = {what: f"{_IN_LOG}{where}" for what, where in file.sources.items()}
     found = (reasons.LOST_DELETED_EARLIER, *file.reasons)
@@ -65,7 +66,7 @@ def _downgraded(file: DeletedFile) -> DeletedFile:
 
 
 def _with_journal_tables(fs: LostFileSystem, log: Log) -> InodeTableMap:
-    """The inode table map, with blocks known only from journal copies added."""
+    """The inode table map, extended by blocks that are known only from journal copies."""
     size = fs.superblock.block_size
     per_block = size // fs.superblock.inode_size
     history = BlockHistory(log)
@@ -86,9 +87,9 @@ def _with_journal_tables(fs: LostFileSystem, log: Log) -> InodeTableMap:
 def _one_group_per_block(
     fs: LostFileSystem, tables: InodeTableMap, living: set[int]
 ) -> LostFileSystem:
-    """The file system with each known inode table block as a group of its own.
+    """The file system with a separate group for each known inode table block.
 
-    Journal copies of inode tables are found by home block, and only some of these are known.
+    Journal copies of inode tables are looked up by home block, and only some home blocks are known.
     """
     per_block = fs.superblock.block_size // fs.superblock.inode_size
     view = copy(fs)
@@ -100,7 +101,7 @@ def _one_group_per_block(
 
 
 class _InferredBitmaps(Bitmaps):
-    """Allocated blocks, inferred from the remaining inodes and the overwriting file system."""
+    """Bitmaps that are inferred from the remaining inodes and the overwriting file system."""
 
     def __init__(self, fs: LostFileSystem, groups: GroupTable, living: set[int]) -> None:
         super().__init__(fs.blocks, fs.superblock, groups, fs.problems)
@@ -116,10 +117,10 @@ class _InferredBitmaps(Bitmaps):
         self._living = np.array(sorted(living), np.int64)
 
     def blocks_in_use(self, blocks: Int64s) -> Bools:
-        """Per block of an int64 array (bool)."""
+        """Per block of an int64 array (bool): True where it is taken as allocated."""
         used: Bools = self._used.rows_at(blocks) != NO_ROW
         return used
 
     def inodes_in_use(self, numbers: Int64s) -> Bools:
-        """Per inode number of an int64 array (bool): the inode remains."""
+        """Per inode number of an int64 array (bool): True where the inode remains."""
         return np.isin(numbers, self._living)

@@ -1,4 +1,4 @@
-"""A lost file system as a `FileSystem`, read with its derived geometry."""
+"""A lost file system as a `FileSystem` with a derived geometry."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ GONE = "is missing"
 
 
 class LostBlocks:
-    """Blocks of the volume without overwritten ones, followed by synthetic blocks.
+    """The blocks of the volume that were not overwritten, followed by synthetic blocks.
 
     Attributes:
-        block_size: bytes a block.
-        blocks_count: readable block numbers, with synthetic blocks.
-        disk_blocks_count: blocks of the file system; the volume may have fewer.
+        block_size: bytes per block.
+        blocks_count: number of readable block numbers, including synthetic blocks.
+        disk_blocks_count: number of blocks of the file system; the volume may have fewer.
     """
 
     def __init__(self, base: BlockReader, count: int, later: OverwritingFs) -> None:
@@ -49,23 +49,23 @@ class LostBlocks:
         self._made = np.zeros((0, base.block_size), np.uint8)
 
     def add_synthetic(self, rows: Bytes2D) -> int:
-        """Add synthetic blocks, uint8 (n, block size); return the first number."""
+        """Add synthetic blocks, uint8 (n, block size); return the number of the first one."""
         first = self.blocks_count
         self._made = np.concatenate([self._made, rows])
         self.blocks_count += len(rows)
         return first
 
     def exclude(self, blocks: Int64s) -> None:
-        """Count these blocks as overwritten."""
+        """Treat these blocks as overwritten."""
         if len(blocks):
             start = np.concatenate([self._taken.start, blocks])
             length = np.concatenate([self._taken.length, np.ones_like(blocks)])
             self._taken = Intervals.union(start, length)
 
     def give_back(self, blocks: Int64s, used: Int64s) -> None:
-        """Count blocks as kept whose first `used` bytes (int64) are not overwritten.
+        """Treat blocks as not overwritten if their first `used` bytes (int64) are not overwritten.
 
-        The present file system may have smaller blocks.
+        This matters if the present file system has smaller blocks.
         """
         written = self._later.written_bytes
         row, _ = overlap_pairs(blocks * self.block_size, used, written.start, written.length)
@@ -79,7 +79,7 @@ class LostBlocks:
         return common_parts(start, length, self._taken.start, self._taken.length)
 
     def is_overwritten(self, blocks: Int64s) -> Bools:
-        """Per block (bool): it was overwritten."""
+        """Per block (bool): True where it was overwritten."""
         found = np.zeros(len(blocks), bool)
         found[self.overwritten_parts(blocks, np.ones_like(blocks))[0]] = True
         return found
@@ -93,7 +93,7 @@ class LostBlocks:
         """`count` blocks from `block` on.
 
         Raises:
-            AccessError: one is outside, overwritten or unreadable.
+            AccessError: a block is outside the file system, overwritten or unreadable.
         """
         if block + count <= self.disk_blocks_count:
             self._check(np.array([block]), np.array([count]))
@@ -123,14 +123,14 @@ class LostBlocks:
 
 
 class LostFileSystem(FileSystem):
-    """A lost file system: its remaining inodes, and blocks not overwritten since.
+    """A lost file system: its remaining inodes, and its blocks that were not overwritten.
 
-    Its bitmaps and descriptors are lost. An inode counts if its checksum is valid, or without
-    checksums if it is plausible and the overwriting file system has none there. Inodes without a
-    name are in the root as `inode-NUMBER-GENERATION`.
+    Its bitmaps and descriptors are lost. An inode is accepted if its checksum is valid; without
+    checksums, it is accepted if it is plausible and the overwriting file system has no inode in use
+    at its place. Inodes without a name are in the root as `inode-NUMBER-GENERATION`.
 
     Attributes:
-        identity: its identity.
+        identity: what distinguishes it from other lost file systems.
         inode_tables: location of its inode tables.
         overwriting: the file system that is there now.
         unnamed: inode number of each synthetic name in the root.
@@ -141,7 +141,7 @@ class LostFileSystem(FileSystem):
     state = LOST
 
     def content_uncertainties(self, table: InodeTable) -> list[Reason | None]:
-        """None for each inode: the grades of a lost file system tell what speaks against it."""
+        """None for each inode: in a lost file system, only the grades state uncertainties."""
         return [None] * len(table)
 
     def __init__(
@@ -152,7 +152,7 @@ class LostFileSystem(FileSystem):
         later: OverwritingFs,
         under: BlockReader | None = None,
     ) -> None:
-        # Not through the base: there are no group descriptors to be read.
+        # The constructor of the base class is not called, because it reads group descriptors.
         superblock = origin.superblock
         self.source = source
         self.identity = origin
@@ -182,7 +182,7 @@ class LostFileSystem(FileSystem):
         self.superblock = replace(self.superblock, inodes_count=count)
 
     def is_synthetic(self, number: int) -> bool:
-        """Whether the inode is not on disk: a directory rebuilt from its blocks."""
+        """Whether the inode is not on disk but that of a directory rebuilt from its blocks."""
         return number in self._made and not self.exists_on_disk(number)
 
     def exists_on_disk(self, number: int) -> bool:
@@ -192,14 +192,14 @@ class LostFileSystem(FileSystem):
     # -- blocks ---------------------------------------------------------------------------
 
     def fetch(self, blocks: Int64s) -> tuple[Bytes2D, Bools]:
-        """(uint8 (n, block size), readable (n,)): zeros for overwritten ones."""
+        """(uint8 (n, block size), readable (n,)); overwritten blocks are zeros."""
         own = ~self.blocks.is_overwritten(blocks)
         rows = np.zeros((len(blocks), self.blocks.block_size), np.uint8)
         rows[own], own[own] = super().fetch(blocks[own])
         return rows, own
 
     def map_table_silently(self, table: InodeTable) -> BlockMaps:
-        """The block maps of many inodes, limited to the number of blocks of the volume."""
+        """The block maps of many inodes, with at most as many entries as the volume has blocks."""
         return map_inodes(
             table.i_block,
             table.flags,
@@ -213,13 +213,13 @@ class LostFileSystem(FileSystem):
     # -- inodes ---------------------------------------------------------------------------
 
     def inode_location(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
-        """(block, byte offset in it) of the inodes `numbers` (int64); block -1 for none."""
+        """(block, byte offset in the block) of the inodes `numbers` (int64); block -1 for none."""
         place = self._inode_bytes(numbers)
         size = self.superblock.block_size
         return np.where(place >= 0, place // size, -1), np.where(place >= 0, place % size, 0)
 
     def _inode_bytes(self, numbers: Int64s) -> Int64s:
-        """Byte of each inode in the volume, -1 if unknown."""
+        """Byte offset of each inode in the volume, -1 if unknown."""
         if not len(self.inode_tables.byte):
             return np.full(len(numbers), -1)
         per_block = self._inodes_per_block(self.superblock)
@@ -229,7 +229,7 @@ class LostFileSystem(FileSystem):
         return np.where(known & (block >= 0), block + slot * self.superblock.inode_size, -1)
 
     def inode_rows(self, numbers: Int64s) -> tuple[Bytes2D, Bools]:
-        """(uint8 (n, inode size), there (n,)) of the inodes `numbers`, zeros for lost ones."""
+        """(uint8 (n, inode size), there (n,)) of the inodes `numbers`; lost inodes are zeros."""
         rows, known = self._rows_on_disk(numbers)
         if self._made:
             made = np.isin(numbers, np.fromiter(self._made, np.int64))
@@ -250,7 +250,7 @@ class LostFileSystem(FileSystem):
         return rows, known
 
     def _read_rows(self, places: Int64s) -> Bytes2D:
-        """The inodes at these bytes, after replay if there was one."""
+        """The inodes at these byte offsets, after the replay if there was one."""
         size, block_size = self.superblock.inode_size, self.superblock.block_size
         if self._replayed is None:
             return read_records(self.source, places, size)
@@ -261,7 +261,7 @@ class LostFileSystem(FileSystem):
         return found
 
     def _verify(self, rows: Bytes2D, numbers: Int64s, places: Int64s) -> Bools:
-        """Per inode (bool): it is of this file system, by checksum or by plausibility."""
+        """Per inode (bool): True if it is of this file system, by checksum or by plausibility."""
         sound = np.zeros(len(rows), bool)
         some = plausible_inodes(rows)
         if self.identity.seed is None:
@@ -269,16 +269,16 @@ class LostFileSystem(FileSystem):
             return sound
         table = parse_inodes(rows[some], numbers[some], self.superblock)
         sound[some] = inode_checksums_ok(table, self.superblock)
-        if self.superblock.inode_size <= GOOD_OLD_SIZE:  # a checksum of 16 bits is not enough
+        if self.superblock.inode_size <= GOOD_OLD_SIZE:  # a 16-bit checksum is not enough
             sound[some] &= ~self.overwriting.allocated_inodes_at(places[some])
         return sound
 
     def inodes_known(self, numbers: Int64s) -> Bools:
-        """Per inode number (bool): the inode remains."""
+        """Per inode number (bool): True where the inode remains."""
         return self.inode_rows(numbers)[1]
 
     def from_journal_copy(self, numbers: Int64s) -> Bools:
-        """Per inode number (bool): it is read from a journal copy, not from its table."""
+        """Per inode number (bool): True if read from a journal copy instead of its table."""
         index = (numbers - 1) // self._inodes_per_block(self.superblock)
         inside = (numbers > 0) & (index < len(self.inode_tables.from_journal))
         found = np.zeros(len(numbers), bool)
@@ -286,7 +286,7 @@ class LostFileSystem(FileSystem):
         return found
 
     def inode_numbers(self) -> Iterator[Int64s]:
-        """Numbers (int64) of the inodes in use, at most 65,536 at a time."""
+        """Numbers (int64) of the inodes in use, in batches of at most 65,536."""
         per_block = self._inodes_per_block(self.superblock)
         index = np.flatnonzero(self.inode_tables.byte >= 0)
         at_once = max(INODES_AT_ONCE // per_block, 1)
@@ -297,7 +297,7 @@ class LostFileSystem(FileSystem):
 
 
 class _AllAllocated(Bitmaps):
-    """All inodes and blocks count as allocated."""
+    """Bitmaps in which all inodes and blocks are allocated."""
 
     def _load(self, kind: str, group: int) -> UInt8s:
         superblock = self._superblock
@@ -306,7 +306,7 @@ class _AllAllocated(Bitmaps):
 
 
 def synthetic_groups(superblock: Superblock, tables: InodeTableMap) -> GroupTable:
-    """Group descriptors with the location of the inode tables, if known, and nothing else."""
+    """Group descriptors with only the locations of the inode tables, where these are known."""
     per_block = superblock.block_size // superblock.inode_size
     per_group = superblock.inodes_per_group
     count = -(-superblock.inodes_count // per_group)

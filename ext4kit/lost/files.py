@@ -1,4 +1,4 @@
-"""The files of a lost file system as deleted files with path, content, grade.
+"""The files of a lost file system as deleted files with path, content and grade.
 
 `intact` requires an inode with a valid checksum, blocks that are all unallocated in the
 overwriting file system, and no possible unrecorded write to them.
@@ -47,14 +47,14 @@ NODES_AT_ONCE = 2048
 
 @dataclass(frozen=True, slots=True)
 class _FileBatch:
-    """Some files at once.
+    """A batch of files.
 
     Attributes:
-        table: their inodes.
-        runs: their blocks up to their size, of rows of the table.
-        kept_runs: the runs not overwritten.
-        overwritten: (row of `runs`, first block, count) of the rest.
-        reasons: per file, the reasons against intact.
+        table: the inodes of the files.
+        runs: the blocks of the files up to their sizes; `owner` is a row of `table`.
+        kept_runs: the parts of `runs` that are not overwritten.
+        overwritten: (row of `runs`, first block, count) of the parts that are overwritten.
+        reasons: per file, the reasons why it is not intact.
     """
 
     table: InodeTable
@@ -67,7 +67,7 @@ class _FileBatch:
 def find_lost_files(fs: LostFileSystem) -> DeletedFiles:
     """All known files of the lost file system, with grades.
 
-    Includes files deleted before the loss that its journal shows.
+    These include files that were deleted before the loss and that its journal shows.
     """
     tree = fs.tree()
     known = fs.inodes_known(tree.inode)
@@ -97,7 +97,8 @@ def _read_batch(fs: LostFileSystem, table: InodeTable) -> _FileBatch:
     length = np.clip(-(-table.size[maps.runs.owner] // size) - maps.runs.logical, 0, None)
     length = np.minimum(length, maps.runs.length)
     runs = replace(maps.runs, length=length).take(length > 0)
-    used = table.size[runs.owner] - (runs.logical + runs.length - 1) * size  # of each last block
+    # bytes of the file in the last block of each run
+    used = table.size[runs.owner] - (runs.logical + runs.length - 1) * size
     fs.blocks.give_back((runs.physical + runs.length - 1)[used < size], used[used < size])
     taken = fs.blocks.overwritten_parts(runs.physical, runs.length)
     batch = _FileBatch(table, runs, subtract_parts(runs, *taken), taken, defaultdict(list))
@@ -108,7 +109,7 @@ def _read_batch(fs: LostFileSystem, table: InodeTable) -> _FileBatch:
 
 
 def _verified_maps(fs: LostFileSystem, table: InodeTable) -> BlockMaps:
-    """The block maps; tree blocks with a wrong checksum are excluded first."""
+    """The block maps, read after tree blocks with a wrong checksum were excluded."""
     maps = fs.map_table_silently(table)
     owner, block = maps.tree_blocks
     proven = (table.flags[owner] & int(InodeFlags.EXTENTS)) != 0
@@ -129,7 +130,7 @@ def _verified_maps(fs: LostFileSystem, table: InodeTable) -> BlockMaps:
 def _checks(
     fs: LostFileSystem, table: InodeTable, maps: BlockMaps, runs: Runs
 ) -> Iterator[tuple[Bools, Reason]]:
-    """(files (bool), reason) against intact."""
+    """(True for the files (bool) that are not intact, reason) for each check."""
     every = np.ones(len(table), bool)
     if fs.identity.seed is None:
         yield every, reasons.LOST_INODE_UNVERIFIED
@@ -148,7 +149,7 @@ def _checks(
 
 
 def _incomplete(fs: LostFileSystem, table: InodeTable, maps: BlockMaps) -> Bools:
-    """Per file (bool): i_blocks exceeds the mapped blocks."""
+    """Per file (bool): True where `i_blocks` exceeds the number of mapped blocks."""
     superblock = fs.superblock
     if superblock.cluster_ratio > 1 or Incompat.EA_INODE in superblock.features:
         return np.zeros(len(table), bool)
@@ -161,7 +162,7 @@ def _incomplete(fs: LostFileSystem, table: InodeTable, maps: BlockMaps) -> Bools
 def _overwrite_checks(
     fs: LostFileSystem, table: InodeTable, runs: Runs
 ) -> Iterator[tuple[Bools, Reason]]:
-    """Reasons for possible unrecorded writes to the blocks."""
+    """(files (bool), reason) where the blocks may have been written to without a record."""
     every = np.ones(len(table), bool)
     if fs.identity.was_unmounted is False:
         yield every, reasons.LOST_JOURNAL_NOT_REPLAYED
@@ -184,7 +185,7 @@ def _mark_shared_blocks(batches: list[_FileBatch]) -> None:
     later = np.flatnonzero(start[order][1:] < reach[:-1]) + 1
     shared = np.zeros(len(start), bool)
     shared[order[later]] = True
-    begun = np.minimum.accumulate(start[order][::-1])[::-1]  # and those that they lie in
+    begun = np.minimum.accumulate(start[order][::-1])[::-1]  # also runs that overlap a later run
     ahead = np.append(begun[1:], end.max())
     shared[order] |= end[order] > ahead
     for batch, rows in zip(batches, np.split(shared, np.cumsum(sizes)[:-1]), strict=True):
@@ -252,7 +253,7 @@ def _records(
 
 
 def _overwritten_at(fs: LostFileSystem) -> DeletionTime | None:
-    """When the file system was overwritten: the creation of the present one."""
+    """When the file system was overwritten: the creation time of the present file system."""
     present = fs.overwriting.present
     if present is None or not present.superblock.mkfs_time:
         return None
@@ -260,7 +261,7 @@ def _overwritten_at(fs: LostFileSystem) -> DeletionTime | None:
 
 
 def _named(fs: LostFileSystem, paths: list[bytes]) -> tuple[bytes, ...]:
-    """The paths that do not lead through a directory without a name."""
+    """The paths without an unnamed directory at their start."""
     return tuple(path for path in paths if path[1:].split(b"/", 1)[0] not in fs.unnamed)
 
 

@@ -13,19 +13,19 @@ from ext4kit.lost.replaying import replay_if_complete
 from ext4kit.lost.tree import rebuild_tree
 from ext4kit.units import Progress
 
-MAX_FILE_SYSTEMS = 16  # file systems; of more it is likelier that somebody made them up
+MAX_FILE_SYSTEMS = 16  # maximum lost file systems; a volume that shows more was probably forged
 
 
 def find_lost(
     source: Source, present: FileSystem | None = None, progress: Progress | None = None
 ) -> list[LostFileSystem]:
-    """The lost file systems of a volume, the most complete one first.
+    """Find the lost file systems of a volume, the most complete one first.
 
-    Reads the whole volume once, without the holes of a sparse image.
+    The whole volume is read once, without the holes of a sparse image.
 
     Args:
         source: the volume.
-        present: the file system there now, None without a readable one.
+        present: the file system that is there now, None without a readable one.
         progress: called with (bytes done, total bytes).
     """
     traces = scan_for_artifacts(source, progress)

@@ -1,9 +1,9 @@
 """Identify the file systems that artifacts belong to: seed, block size and inode size.
 
-A directory inode maps a block whose `.` gives the inode number. With this number, the checksums
-of both give the seed of the file system, even if its UUID is unknown; if several directories
-agree, this proves the seed and the block size. Without metadata_csum, the pairs of place and
-number have to agree on the location of the inode tables.
+A directory inode maps a block whose `.` entry states the inode number. With this number, the
+checksums of inode and block give the seed of the file system, even if its UUID is unknown. If
+several directories agree, this proves the seed and the block size. Without metadata_csum, the pairs
+of inode place and inode number must agree on the location of the inode tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ext4kit.parsers.traces import checksum_residues, directory_inode_seeds, ino
 BLOCK_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536)
 INODE_SIZES = (256, 128, 512, 1024, 2048, 4096)
 BLOCKS_AT_ONCE = 2048
-AGREEING = 2  # directories that have to say the same seed when nothing else does
+AGREEING = 2  # minimum directories that give the same seed, if nothing else confirms the seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class DirectoryPairs(Table):
     """Directories whose inode and first block were both found, int64 columns (n,).
 
     Attributes:
-        place: byte of the inode; number: from the `.` of the block.
-        block: byte of the block; generation: of the inode.
+        place: byte offset of the inode; number: inode number in the `.` entry of the block.
+        block: byte offset of the block; generation: generation of the inode.
     """
 
     place: Int64s
@@ -53,10 +53,10 @@ class FsIdentity:
     """A file system identified by artifacts.
 
     Attributes:
-        superblock: a copy of its own if one was found, else synthetic.
-        pairs: the directories that it is derived from.
-        superblock_found: the superblock is a copy that was found.
-        was_unmounted: whether its journal shows an unmount; None if no journal was found.
+        superblock: a superblock of the file system if one was found, else a synthetic one.
+        pairs: the directories from which the identity is derived.
+        superblock_found: whether `superblock` was found and is not synthetic.
+        was_unmounted: whether the journal shows an unmount; None if no journal was found.
     """
 
     superblock: Superblock
@@ -66,18 +66,18 @@ class FsIdentity:
 
     @property
     def seed(self) -> int | None:
-        """Its checksum seed; None without metadata_csum."""
+        """The checksum seed of the file system; None without metadata_csum."""
         return self.superblock.seed if self.superblock.has_metadata_checksums else None
 
 
 def identify_file_systems(
     source: Source, traces: FsArtifacts, present: FileSystem | None
 ) -> list[FsIdentity]:
-    """The file systems that were there before the present one, the best proven first.
+    """The file systems that were on a volume before the present one, the best proven first.
 
     Args:
         source: the volume.
-        traces: what it shows.
+        traces: artifacts of the volume.
         present: the file system that is there now, None on a bare volume.
     """
     found = []
@@ -87,12 +87,12 @@ def identify_file_systems(
             found += list(_with_block_size(source, traces, pairs, size, present))
     kept = [origin for origin in found if not _is_present(origin, present)]
     kept.sort(key=lambda origin: -len(origin.pairs))
-    seeds = [origin.seed for origin in kept]  # a seed that comes again is a chance of sizes
+    seeds = [origin.seed for origin in kept]  # the same seed with another block size is chance
     return [one for at, one in enumerate(kept) if one.seed is None or one.seed not in seeds[:at]]
 
 
 def _is_present(origin: FsIdentity, present: FileSystem | None) -> bool:
-    """Whether this is the present file system."""
+    """Whether an identified file system is the present one."""
     if present is None:
         return False
     now = present.superblock
@@ -112,12 +112,12 @@ def _is_present(origin: FsIdentity, present: FileSystem | None) -> bool:
 
 
 def _match_directories(traces: FsArtifacts, size: int, most: int) -> DirectoryPairs:
-    """The directories whose first block, in blocks of `size` bytes, begins with a `.`.
+    """The directories whose first block, at a block size of `size`, begins with a `.` entry.
 
     Args:
-        traces: what the volume shows.
-        size: bytes.
-        most: inodes that it has room for.
+        traces: artifacts of the volume.
+        size: block size, bytes.
+        most: maximum number of inodes that the volume has room for.
     """
     place, block, generation = traces.directory_inodes
     at, number, _ = traces.dot_blocks
@@ -136,7 +136,7 @@ def _with_block_size(
     size: int,
     present: FileSystem | None,
 ) -> Iterator[FsIdentity]:
-    """File systems with this block size: one per seed, and one without checksums."""
+    """The file systems with this block size: one per seed, and one without checksums."""
     uuid = None if present is None else present.superblock.uuid
     traces = replace(
         traces, superblocks=tuple(found for found in traces.superblocks if found[1].uuid != uuid)
@@ -162,7 +162,7 @@ def _known_seeds(traces: FsArtifacts) -> dict[int, bytes]:
 
 
 def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPairs) -> Int64s:
-    """Per pair: the seed from its block or inode that others agree on; -1 for none."""
+    """Per pair: the seed from its block or inode, if other pairs confirm it; else -1."""
     sure = np.array(list(_known_seeds(traces)), np.int64)
     said = np.full(len(pairs), -1)
     tailed = np.flatnonzero(np.isin(pairs.block + reader.block_size, traces.dirblock_tails))
@@ -172,7 +172,7 @@ def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPai
         residues = checksum_residues(directory_inode_seeds(rows), pairs.generation[some])
         said[some] = residues ^ pairs.number[some]
     seeds = _keep_agreeing(said, pairs.number, sure)
-    for size in INODE_SIZES:  # the root of an index has its checksum elsewhere
+    for size in INODE_SIZES:  # an htree root has its checksum elsewhere
         rest = np.flatnonzero((seeds < 0) & (pairs.place % size == 0))
         residues, whole = inode_marks(read_records(reader.source, pairs.place[rest], size))
         said = np.where(whole, residues ^ pairs.number[rest], -1)
@@ -182,9 +182,9 @@ def _derive_seeds(reader: SourceBlocks, traces: FsArtifacts, pairs: DirectoryPai
 
 
 def _keep_agreeing(seeds: Int64s, numbers: Int64s, known: Int64s) -> Int64s:
-    """The seeds, -1 for those that are neither known nor shared by several directories.
+    """The seeds, with -1 for each seed that is neither known nor shared by several directories.
 
-    Journal copies of an inode count once.
+    Several journal copies of one inode count as one.
     """
     each = np.unique(np.stack([seeds, numbers], axis=1)[seeds >= 0], axis=0)
     values, counts = np.unique(each[:, 0], return_counts=True)
@@ -192,7 +192,7 @@ def _keep_agreeing(seeds: Int64s, numbers: Int64s, known: Int64s) -> Int64s:
 
 
 def read_records(source: Source, places: Int64s, size: int) -> Bytes2D:
-    """uint8 (n, size) of records at multiples of their size; zeros for unreadable ones."""
+    """uint8 (n, size): records at multiples of their size; unreadable records are zeros."""
     reader = SourceBlocks(source, size, source.size // size)
     try:
         return reader.read_many(places // size)
@@ -209,7 +209,7 @@ def read_records(source: Source, places: Int64s, size: int) -> Bytes2D:
 def _inode_size_by_checksums(
     source: Source, pairs: DirectoryPairs, block_size: int, seed: int
 ) -> int:
-    """The inode size with the most valid checksums; 0 if there are none."""
+    """The inode size with the most valid checksums; 0 if no checksum is valid."""
     best, result = 0, 0
     for size in INODE_SIZES:
         fits = (pairs.place % size == 0) & (pairs.place + size <= source.size)
@@ -225,7 +225,7 @@ def _inode_size_by_checksums(
 
 
 def _inode_size_by_positions(pairs: DirectoryPairs, block_size: int) -> int:
-    """The inode size that puts the pairs in the fewest tables; 0 if none is consistent."""
+    """The inode size that puts the pairs in the fewest tables; 0 if no size is consistent."""
     fewest, result = len(pairs) + 1, 0
     for size in INODE_SIZES:
         origin = pairs.place - (pairs.number - 1) * size
@@ -239,7 +239,7 @@ def _inode_size_by_positions(pairs: DirectoryPairs, block_size: int) -> int:
 def _identity(
     source: Source, traces: FsArtifacts, pairs: DirectoryPairs, shape: tuple[int, int, int | None]
 ) -> FsIdentity:
-    """Identity of these pairs, with a superblock of its own if one was found."""
+    """The identity of the file system of these pairs, with its superblock if one was found."""
     copy = _matching_superblock(traces, shape)
     uuid = copy.uuid if copy else _known_seeds(traces).get(-1 if shape[2] is None else shape[2])
     largest = int(pairs.number.max())
@@ -259,7 +259,7 @@ def _matching_superblock(
         and (superblock.seed if superblock.has_metadata_checksums else None) == seed
     ]
     if seed is None and len({superblock.uuid for superblock in fits}) > 1:
-        return None  # nothing tells which of them
+        return None  # nothing shows which of them is the right one
     return max(fits, key=lambda one: one.write_time, default=None)
 
 
@@ -273,13 +273,13 @@ def _was_unmounted(traces: FsArtifacts, uuid: bytes | None, size: int) -> bool |
 def synthetic_superblock(
     source: Source, shape: tuple[int, int, int | None], largest: int, uuid: bytes = bytes(16)
 ) -> Superblock:
-    """A superblock with the known values.
+    """Make a superblock from the known values.
 
     Args:
         source: the volume.
         shape: block size, inode size, and the checksum seed or None.
         largest: the largest known inode number.
-        uuid: if known.
+        uuid: UUID of the file system, if known.
     """
     size, inode_size, seed = shape
     per_group = 8 * size

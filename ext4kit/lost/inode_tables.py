@@ -1,8 +1,8 @@
 """Location of the inode tables of a lost file system, block by block.
 
-With metadata_csum the checksum of an inode gives its number, and thus the index of its table
-block. Without, or with inodes of 128 bytes, whose checksums are too short, the index is counted
-from the nearest directory whose number its `.` gives.
+With metadata_csum, the checksum of an inode gives its number, and thus the index of its table
+block. Without metadata_csum, and for inodes of 128 bytes (whose checksums are too short), the index
+is counted from the nearest directory whose number is known from its `.` entry.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ext4kit.parsers.traces import inode_marks, plausible_inodes
 from ext4kit.units import widen
 
 BLOCKS_AT_ONCE = 1024
-FIRM = 2  # inodes of a block, or blocks in a row, that agree
+FIRM = 2  # minimum inodes of a block, or blocks in a row, that agree
 
 
 @dataclass(frozen=True, slots=True)
 class TableClaims(Table):
-    """Blocks with the index in the inode tables that they claim, int64 columns (n,).
+    """Blocks, and the index in the inode tables that their inodes indicate, int64 columns (n,).
 
     Attributes:
-        place: byte of the block.
+        place: byte offset of the block.
         index: table block, counted over all groups: (number - 1) // inodes per block.
-        inodes: number of its inodes that agree.
-        changed: the latest ctime of these, seconds.
+        inodes: number of inodes of the block that agree on the index.
+        changed: the latest ctime of these inodes, in seconds.
     """
 
     place: Int64s
@@ -45,11 +45,11 @@ class TableClaims(Table):
 
 @dataclass(frozen=True, slots=True)
 class InodeTableMap:
-    """Location of the inode table blocks, one row a block, counted over all groups.
+    """Location of the inode table blocks, one row per block, counted over all groups.
 
     Attributes:
-        byte: byte of the block in the volume, -1 if not found.
-        from_journal: bool, a journal copy; the block itself is lost.
+        byte: byte offset of the block in the volume, -1 if not found.
+        from_journal: bool, True where only a journal copy was found and the block itself is lost.
     """
 
     byte: Int64s
@@ -59,8 +59,8 @@ class InodeTableMap:
 def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity) -> InodeTableMap:
     """Locate the inode tables of a file system.
 
-    Of several blocks with the same index, the one in line with the most others is chosen; if
-    there are only journal copies, the newest one.
+    Of several blocks with the same index, the one that agrees with most other blocks on the start
+    of the tables is chosen; if there are only journal copies, the newest copy.
     """
     superblock = origin.superblock
     size = superblock.block_size
@@ -81,7 +81,7 @@ def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity)
     firm = (claims.inodes >= FIRM) | (count[group] >= FIRM) | np.isin(start, known)
     in_log = traces.in_journals(claims.place)
     rank = np.lexsort((claims.inodes, claims.changed, count[group] * ~in_log, ~in_log))
-    rank = rank[firm[rank]]  # the best last, so that it stays
+    rank = rank[firm[rank]]  # the best claim is last and therefore overwrites the others
     last = int(max(claims.index.max(initial=0), (origin.pairs.number.max() - 1) // per_block))
     found = np.full(last + 1, -1)
     copied = np.zeros(last + 1, bool)
@@ -93,7 +93,7 @@ def locate_inode_tables(source: Source, traces: FsArtifacts, origin: FsIdentity)
 def _inode_slots(
     source: Source, origin: FsIdentity, places: Int64s
 ) -> tuple[Bytes2D, Int64s, Int64s, Int64s]:
-    """(rows, row of the block, slot, place) of plausible inodes in the blocks."""
+    """(bytes, row of the block, slot, place of the block) of plausible inodes in the blocks."""
     superblock = origin.superblock
     per_block = superblock.block_size // superblock.inode_size
     rows = read_records(source, places, superblock.block_size).reshape(-1, superblock.inode_size)
@@ -119,7 +119,7 @@ def _ctime(rows: Bytes2D) -> Int64s:
 
 
 def _majority_claims(block: Int64s, place: Int64s, index: Int64s, changed: Int64s) -> TableClaims:
-    """One claim per block: the one that most of its inodes make."""
+    """One claim per block: the index that most of its inodes indicate."""
     order = np.lexsort((index, block))
     block, place, index, changed = (part[order] for part in (block, place, index, changed))
     new = starts_group(block, index)
@@ -133,7 +133,7 @@ def _majority_claims(block: Int64s, place: Int64s, index: Int64s, changed: Int64
 
 
 def _claims_by_neighbours(source: Source, origin: FsIdentity, places: Int64s) -> TableClaims:
-    """Claims counted from the nearest directories on both sides."""
+    """Claims from the nearest directories before and after each block."""
     superblock = origin.superblock
     size = superblock.block_size
     rows, block, slot, place = _inode_slots(source, origin, places)
@@ -151,10 +151,10 @@ def _claims_by_neighbours(source: Source, origin: FsIdentity, places: Int64s) ->
 
 
 def _table_starts(origin: FsIdentity, place: Int64s) -> Iterator[Int64s]:
-    """Start of contiguous inode tables according to the nearest directory pairs.
+    """Starts of contiguous inode tables according to the nearest directory pairs.
 
-    Without checksums one start for each place, from the nearer of the possible sides; with
-    checksums the starts of both sides, to be tried.
+    Without checksums, there is one start for each place, from the nearer of the possible pairs.
+    With checksums, the starts from the pairs on both sides are returned, and the caller tries both.
     """
     superblock, pairs = origin.superblock, origin.pairs
     order = np.argsort(pairs.place)

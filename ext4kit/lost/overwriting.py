@@ -1,4 +1,4 @@
-"""Bytes of the volume that the overwriting file system uses.
+"""The bytes of the volume that the overwriting file system uses.
 
 `mke2fs` writes less than it allocates: with lazy_itable_init, the unused part of an inode table
 is unchanged until the kernel zeroes it, and so are the bitmaps of uninitialised groups.
@@ -21,14 +21,14 @@ from ext4kit.parsers.superblock import SUPERBLOCK, SUPERBLOCK_OFFSET
 
 MKE2FS_WIPED_TAIL = (
     1 << 16
-)  # mke2fs clears so many bytes at the volume's end, where RAID keeps its own
+)  # bytes at the end of the volume that mke2fs clears, because RAID metadata may be there
 
 
 class OverwritingFs:
-    """The present file system, as the later owner of blocks of the lost one.
+    """The present file system as the later owner of blocks of the lost one.
 
     Args:
-        present: the file system; None on a bare volume.
+        present: the present file system; None if there is none.
         size: bytes of the volume.
     """
 
@@ -38,7 +38,7 @@ class OverwritingFs:
 
     @property
     def was_mounted(self) -> bool:
-        """Whether it was ever mounted; blocks it freed since are unknown."""
+        """Whether the present file system was ever mounted; blocks it has freed are unknown."""
         if self.present is None:
             return False
         superblock = self.present.superblock
@@ -46,12 +46,12 @@ class OverwritingFs:
 
     @cached_property
     def written_bytes(self) -> Intervals:
-        """Allocated bytes that it wrote, or may have written."""
+        """Allocated bytes that the present file system wrote or may have written."""
         return self._spans[0]
 
     @cached_property
     def reserved_bytes(self) -> Intervals:
-        """Allocated bytes that it never wrote."""
+        """Allocated bytes that the present file system never wrote."""
         return self._spans[1]
 
     @cached_property
@@ -69,7 +69,7 @@ class OverwritingFs:
         return _union(start, end), kept
 
     def allocated_inodes_at(self, place: Int64s) -> Bools:
-        """Per byte (bool): an inode in use of it begins there."""
+        """Per byte (bool): True where an inode in use of the present file system begins."""
         found = np.zeros(len(place), bool)
         if self.present is None or not len(place):
             return found
@@ -81,7 +81,7 @@ class OverwritingFs:
 
     @cached_property
     def _tables(self) -> list[tuple[int, int, int, int]]:
-        """(first byte, end, inode size, first number) of each group's table."""
+        """(first byte, end, inode size, first inode number) of the inode table of each group."""
         assert self.present is not None
         superblock = self.present.superblock
         length = superblock.inodes_per_group * superblock.inode_size
@@ -108,7 +108,7 @@ def _make(pairs: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
 
 
 def _allocated_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
-    """(start, end) bytes of the allocated blocks, group by group."""
+    """(start, end) of the allocated blocks in bytes, group by group."""
     superblock = fs.superblock
     size = superblock.block_size
     for group in range(len(fs.groups)):
@@ -119,7 +119,7 @@ def _allocated_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
 
 
 def unwritten_inode_tables(fs: FileSystem) -> tuple[Int64s, Int64s]:
-    """(first block, blocks) per group: the unwritten end of its inode table."""
+    """Per group: (first block, number of blocks) of the unwritten end of its inode table."""
     superblock, groups = fs.superblock, fs.groups
     size, per_group = superblock.block_size, superblock.inodes_per_group
     table = -(-per_group * superblock.inode_size // size)
@@ -138,13 +138,13 @@ def _is_lazy(fs: FileSystem) -> bool:
 
 
 def _uninitialised_groups(fs: FileSystem) -> Bools:
-    """Per group (bool): its inode bitmap and table were never used."""
+    """Per group (bool): True where inode bitmap and inode table were never used."""
     unused: Bools = (fs.groups.flags & int(GroupFlags.INODE_UNINIT)) != 0
     return unused
 
 
 def _unwritten_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
-    """(start, end) unwritten bytes: ends of inode tables, bitmaps, reserved GDT blocks."""
+    """(start, end) of unwritten bytes: ends of inode tables, bitmaps, reserved GDT blocks."""
     size, groups = fs.superblock.block_size, fs.groups
     first, count = unwritten_inode_tables(fs)
     yield first * size, (first + count) * size
@@ -159,4 +159,4 @@ def _unwritten_bytes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:
         if spare and group_overhead(superblock, group) > spare
     ]
     end = np.array(ends, np.int64)
-    yield end - spare * size, end  # unwritten in later groups
+    yield end - spare * size, end  # these blocks are unwritten in all groups but the first

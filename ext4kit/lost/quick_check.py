@@ -1,4 +1,4 @@
-"""A quick check for a former file system, used for a hint only."""
+"""A quick check for a former file system, which is only used for a hint."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ext4kit.parsers.traces import plausible_inodes
 
 MAX_GROUPS = 64
 BLOCKS_PER_GROUP = 8
-MIN_INODES = 3  # inodes in parts of tables that this file system never wrote
+MIN_INODES = 3  # minimum inodes in parts of tables that this file system never wrote
 
 
 def has_former_file_system(fs: FileSystem, source: Source) -> bool:
     """Whether there is clear evidence of a file system that this one overwrote.
 
-    Checks the first blocks of the unused parts of some inode tables and the usual places of
+    The first blocks of the unused parts of some inode tables are checked, and the usual places of
     backup superblocks.
 
     Args:
         fs: the file system that is there now.
-        source: its volume.
+        source: the volume of the file system.
     """
     first, count = unwritten_inode_tables(fs)
     groups = np.flatnonzero(count)[:MAX_GROUPS]

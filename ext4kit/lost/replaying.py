@@ -1,4 +1,4 @@
-"""Replay of a lost file system's journal if only its superblocks were lost."""
+"""Replay of the journal of a file system that lost only its superblocks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ext4kit.lost.inode_tables import InodeTableMap
 def replay_if_complete(fs: LostFileSystem) -> LostFileSystem:
     """The file system with its journal replayed; unchanged if there is nothing to replay.
 
-    An inode table block known only from a journal copy is then read at its home block, which
-    the tag gives.
+    An inode table block that was known only from a journal copy is then read at its home block,
+    which the tag names.
     """
     if fs.identity.was_unmounted is not False or fs.overwriting.present is not None:
         return fs

@@ -1,8 +1,8 @@
 """The directory tree of a lost file system, rebuilt from the remaining directory blocks.
 
-A directory whose inode is lost, such as the root, is rebuilt from blocks that name it in their
-`.` if the inodes they list are in use and have no other entry. Inodes without an entry get one
-in the root.
+A directory whose inode is lost, such as the root, is rebuilt from blocks that name it in their `.`
+entry, if the inodes that these blocks list are in use and have no other entry. Inodes without an
+entry get an entry in the root.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from ext4kit.parsers.made import packed_entries, synthetic_directory
 from ext4kit.parsers.traces import directory_inode_seeds, find_dirblock_tails, is_index_block
 
 BLOCKS_AT_ONCE = 2048
-FILE, DIRECTORY = 1, 2  # what an inode in use is
+FILE, DIRECTORY = 1, 2  # kinds of inodes in use
 Entry = tuple[bytes, int, int]  # name, inode, file type
 
 
 @dataclass(frozen=True, slots=True)
 class _OrphanedDirBlock:
-    """A block of a directory that is lost.
+    """A directory block that no remaining directory maps.
 
     Attributes:
-        owner: its inode number; 0 when only the register can tell.
-        register: the seed that its tail names, -1 without one.
-        entries: those left out that somebody else names.
-        good: how many of them are inodes in use.
+        owner: inode number of the directory; 0 if only the seed identifies it.
+        register: the seed from the checksum in the tail of the block, -1 without a tail.
+        entries: the entries of the block, without those for inodes that another directory names.
+        good: number of entries whose inodes are in use.
     """
 
     owner: int
@@ -59,10 +59,10 @@ class _TreeBuilder:
         self.limit = fs.source.size // fs.superblock.inode_size
         self.used = np.zeros(fs.superblock.inodes_count + 1, np.uint8)
         self.named = np.zeros(len(self.used), bool)
-        self.known = np.zeros(len(self.used), bool)  # in use, or a directory that is made anew
-        self.broken: set[int] = set()  # directories that have lost blocks
-        self.mapped = np.zeros(0, np.int64)  # blocks of directories that are there
-        self.entries: dict[int, list[Entry]] = {}  # of the directories made anew
+        self.known = np.zeros(len(self.used), bool)  # in use, or a directory that is rebuilt
+        self.broken: set[int] = set()  # directories with lost blocks
+        self.mapped = np.zeros(0, np.int64)  # blocks of the remaining directories
+        self.entries: dict[int, list[Entry]] = {}  # entries of the rebuilt directories
 
     def run(self) -> None:
         special = {self.fs.superblock.orphan_file_inode, self.fs.superblock.journal_inode}
@@ -81,7 +81,7 @@ class _TreeBuilder:
             self._mark_named(read_directories(self.fs, table, dots=False).inode)
         self.mapped = np.unique(np.concatenate(mapped))
         if self.used[ROOT] == DIRECTORY:
-            self.broken.add(ROOT)  # it gets further entries
+            self.broken.add(ROOT)  # the root gets further entries
         self.known = self.used > 0
         self._rebuild_directories()
         self._rebuild_root()
@@ -89,10 +89,10 @@ class _TreeBuilder:
     def _mark_named(self, numbers: Int64s) -> None:
         self.named[numbers[(numbers > 0) & (numbers < len(self.named))]] = True
 
-    # -- the directories that are there ---------------------------------------------------
+    # -- the remaining directories --------------------------------------------------------
 
     def _verify_dir_blocks(self, table: InodeTable) -> Int64s:
-        """The blocks of these directories; blocks with a wrong checksum are excluded."""
+        """The blocks of some directories; blocks with a wrong checksum are excluded."""
         block: Int64s
         owner, block = directory_blocks(self.fs, table)
         seeds = inode_seeds(self.fs.superblock, table.number, table.generation).astype(np.int64)
@@ -106,13 +106,13 @@ class _TreeBuilder:
             self.broken |= set(table.number[owner[some][wrong | ~there]].tolist())
         return block
 
-    # -- the directories that are lost ----------------------------------------------------
+    # -- the lost directories -------------------------------------------------------------
 
     def _rebuild_directories(self) -> None:
-        """Rebuild directories with remaining blocks whose inode or other blocks are lost."""
+        """Rebuild directories that lost their inode or some blocks, from their remaining blocks."""
         found = self._surviving_blocks()
         while new := [n for n in found if n < len(self.known) and not self.known[n]]:
-            self.known[new] = True  # those that list only such as these are believed now
+            self.known[new] = True  # now blocks that list these directories are accepted too
             found = self._surviving_blocks()
         further = self._later_blocks({blocks[0].register: n for n, blocks in found.items()})
         for owner, block in further:
@@ -124,14 +124,14 @@ class _TreeBuilder:
                 self._add_directory(number, entries, found[number])
 
     def _surviving_blocks(self) -> defaultdict[int, list[_OrphanedDirBlock]]:
-        """The blocks of lost directories, by inode number."""
+        """The first blocks of lost directories, by inode number."""
         found = defaultdict(list)
         for block in self._first_blocks():
             found[block.owner].append(block)
         return found
 
     def _merge_entries(self, number: int, blocks: list[_OrphanedDirBlock]) -> None:
-        """Entries of one directory: of its best block, with those that others add."""
+        """Collect the entries of one directory from its blocks, the best block first."""
         entries, seen = self._surviving_entries(number), set()
         for block in sorted(blocks, key=lambda one: -one.good):
             fresh = [entry for entry in block.entries if entry[1] not in seen]
@@ -147,7 +147,7 @@ class _TreeBuilder:
         return 0 < number < len(self.known) and bool(self.known[number] & ~self.named[number])
 
     def _surviving_entries(self, number: int) -> list[Entry]:
-        """Entries in the remaining blocks of the directory."""
+        """Entries in the remaining blocks of a directory whose inode remains."""
         if number >= len(self.used) or self.used[number] != DIRECTORY:
             return []
         listing = read_directories(self.fs, self.fs.inode_table(np.array([number])), dots=False)
@@ -155,7 +155,7 @@ class _TreeBuilder:
         return list(zip(*columns, strict=True))
 
     def _first_blocks(self) -> Iterator[_OrphanedDirBlock]:
-        """Blocks whose `.` names a lost or incomplete directory."""
+        """Blocks whose `.` entry names a lost or incomplete directory."""
         size = self.fs.superblock.block_size
         place, number, _ = self.traces.dot_blocks
         state = np.where(
@@ -166,7 +166,7 @@ class _TreeBuilder:
         yield from self._read_blocks(place[wanted] // size, number[wanted])
 
     def _later_blocks(self, owners: dict[int, int]) -> Iterator[tuple[int, _OrphanedDirBlock]]:
-        """(owner, block) of the blocks after the first one, by the seed in their tails."""
+        """(owner, block) of further blocks of a directory, identified by their seeds."""
         size = self.fs.superblock.block_size
         block = self.traces.dirblock_tails // size - 1
         block = block[(self.traces.dirblock_tails % size == 0) & (block >= 0)]
@@ -178,7 +178,7 @@ class _TreeBuilder:
                     yield owners[found.register], found
 
     def _read_blocks(self, block: Int64s, owner: Int64s) -> Iterator[_OrphanedDirBlock]:
-        """The blocks that list an inode without another entry."""
+        """The blocks that list an inode without an entry elsewhere."""
         own = ~np.isin(block, self.mapped) & (block < self.fs.blocks.disk_blocks_count)
         block, owner = block[own], owner[own]
         for at in range(0, len(block), BLOCKS_AT_ONCE):
@@ -209,7 +209,7 @@ class _TreeBuilder:
 
     @property
     def _root_seed(self) -> int:
-        """The seed in the tails of the root, whose generation is 0; -2 without checksums."""
+        """The seed of directory blocks of the root, whose generation is 0; -2 without checksums."""
         seed = self.fs.identity.seed
         return -2 if seed is None else crc32c(crc32c(seed, ROOT.to_bytes(4, "little")), bytes(4))
 
@@ -231,7 +231,7 @@ class _TreeBuilder:
     # -- the root -------------------------------------------------------------------------
 
     def _rebuild_root(self) -> None:
-        """Rebuild the root: its remaining entries, and names for inodes without an entry."""
+        """Rebuild the root from its remaining entries and new names for inodes without an entry."""
         unnamed = (self.used > 0) & ~self.named
         made = [n for n in self.entries if n >= len(self.named) or not self.named[n]]
         numbers = np.union1d(np.flatnonzero(unnamed), np.array(made, np.int64))
@@ -250,7 +250,7 @@ class _TreeBuilder:
 
 
 def _belongs_to_directory(rows: Bytes2D, seeds: Int64s) -> Bools:
-    """Per block (bool): it belongs to the directory by its tail, or is an htree node."""
+    """Per block (bool): True for one with the seed of the directory, and for htree blocks."""
     fits: Bools = is_index_block(rows)
     tailed = find_dirblock_tails(rows)
     fits[tailed] |= directory_inode_seeds(rows[tailed]) == seeds[tailed]

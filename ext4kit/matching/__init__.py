@@ -1,1 +1,1 @@
-"""Matches of freed inodes without a map and contents without an inode, from tables and bytes."""
+"""Matches freed inodes without a block map with carved contents, from tables and bytes."""

@@ -1,4 +1,4 @@
-"""Matches of carved files and freed inodes whose order allows only one answer.
+"""Matches carved files with freed inodes where their order allows only one answer.
 
 Files created one after the other in one group are usually consecutive on disk. Inode numbers are
 allocated in ascending order, and the block allocator continues after the last allocated block
@@ -21,7 +21,7 @@ NO_ROW = -1
 
 @dataclass(frozen=True, slots=True)
 class Placement(Table):
-    """Files with known inode and blocks, as int64 columns.
+    """Files whose inode and blocks are both known, as int64 columns.
 
     Attributes:
         group: group of the inode; time: creation time, ns; number: inode number.
@@ -43,10 +43,10 @@ def match_by_neighbours(
     carved: tuple[Int64s, Int64s],
     taken: tuple[Int64s, Int64s],
 ) -> Rows:
-    """The carved file of each freed inode.
+    """The carved file that each freed inode had as its content.
 
     Args:
-        known: neighbours.
+        known: files with known blocks, as possible neighbours.
         wanted: (group, creation time in ns, number) of regular files that were freed, had blocks,
             and have no known block.
         carved: (first block, one past the last) of the carved files, ascending.
@@ -71,7 +71,10 @@ def match_by_neighbours(
 
 
 def _neighbours(known: Placement, wanted: tuple[Int64s, Int64s, Int64s]) -> tuple[Rows, Rows]:
-    """Rows of `known` directly before and directly after each wanted file, NO_ROW without one."""
+    """(rows in `known` of the neighbours before, of those after) the wanted files.
+
+    NO_ROW where the group of the file has no such neighbour.
+    """
     group, time, number = (
         np.concatenate(pair)
         for pair in zip((known.group, known.time, known.number), wanted, strict=True)
@@ -95,7 +98,7 @@ def _neighbours(known: Placement, wanted: tuple[Int64s, Int64s, Int64s]) -> tupl
 def _gaps(
     known: Placement, before: Rows, after: Rows, taken: tuple[Int64s, Int64s]
 ) -> tuple[Int64s, Int64s]:
-    """(start, stop) of the blocks between two neighbours; empty where another file lies between."""
+    """(start, stop) of the blocks between two neighbours; empty if another file is between them."""
     start = known.end[before]
     following = np.searchsorted(taken[0], start)
     border = np.append(taken[0], np.iinfo(np.int64).max)[following]
@@ -109,7 +112,7 @@ def _gaps(
 def _rank_in_gap(
     wanted: tuple[Int64s, Int64s, Int64s], rows: Rows, before: Rows
 ) -> tuple[Int64s, Int64s]:
-    """(index in its gap, number of files in the gap) of each wanted file, by time and number."""
+    """(index in its gap, number of files there) of each wanted file; a gap is in creation order."""
     order = np.lexsort((wanted[2][rows], wanted[1][rows], before))
     first = starts_group(before[order])
     place, count = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)

@@ -26,18 +26,19 @@ TEXT_CLASSES = (
     "markup",
     "roff",
 )
-PARTS_OF_CLASSES = ("program", "object", "svg", "html", "jar", "office")  # of elf, markup and zip
+# subclasses of the classes elf, markup and zip
+PARTS_OF_CLASSES = ("program", "object", "svg", "html", "jar", "office")
 CONTENT_CLASSES = (*SIGNATURE_NAMES[1:], *TEXT_CLASSES, *PARTS_OF_CLASSES, "binary")
 CLASS_INDEX = {name: at for at, name in enumerate(CONTENT_CLASSES)}
 ANY_NAME = 0  # row of the likelihood table for a name without information
-P_UNEXPECTED = 0.04  # share of contents whose class is unexpected for their name
+P_UNEXPECTED = 0.04  # share of files whose content class is unexpected for their name
 _MARKUP = frozenset(("html", "xml"))
 _SVG, _HTML = re.compile(rb"<svg[\s>]"), re.compile(rb"<!doctype html|<html[\s>]", re.IGNORECASE)
 _RELOCATABLE, _INTERPRETED = 1, 3  # ET_REL and PT_INTERP of ELF (elf.h)
 _OFFICE = (b"mimetype", b"[Content_Types].xml", b"_rels/.rels", b"docProps/")
 _MEMBER_NAME_AT = 30  # offset of the first member's name in a zip archive
 _PLAIN = frozenset(("script", "utf-16", "utf-32"))  # signatures no more specific than "text"
-_LINES = 40  # lines of a text that are tested
+_LINES = 40  # number of lines of a text that are tested
 _BRACKETS = re.compile(rb"\s*[{}\[\]\"]")
 _CLOCK = re.compile(rb".{0,40}\d\d:\d\d:\d\d")
 _MARKED = re.compile(rb"\s*<[/!?a-zA-Z]")
@@ -57,7 +58,7 @@ _SHELL = re.compile(
 )
 _C = re.compile(rb"\s*(?:#\s*(?:include|define|if|endif|pragma)|/\*|\*/|\*\s|//|.*[;{}]\s*$)")
 _SETTING = re.compile(rb"\s*(?:\[[^\]]*\]\s*$|[\w.\- ]{1,50}\s*[=:])")
-_SCORED_PATTERNS = (  # class, pattern of a line, number of lines that one such line counts for
+_SCORED_PATTERNS = (  # class, pattern of a line, weight of such a line
     ("python", _PYTHON, 2),
     ("perl", _PERL, 2),
     ("c", _C, 1),
@@ -69,10 +70,10 @@ _INTERPRETERS = ((b"python", "python"), (b"perl", "perl"), (b"sh", "shell"))
 
 
 def classify_content(head: bytes, signature: int) -> int:
-    """Index in `CONTENT_CLASSES` of the class of a content.
+    """The class of some content, as an index in `CONTENT_CLASSES`.
 
     Args:
-        head: its first bytes, a few KiB.
+        head: the first few KiB of the content.
         signature: index of its signature, as carving found it.
     """
     name = SIGNATURE_NAMES[signature]
@@ -86,7 +87,7 @@ def classify_content(head: bytes, signature: int) -> int:
 
 
 def _elf_kind(head: bytes) -> str:
-    """`program`, `object`, or `elf` for a shared library."""
+    """The class of an ELF file: `program`, `object`, or `elf` for a shared library."""
     if len(head) < struct.calcsize("<16sH"):
         return "elf"
     order = ">" if head[5] == 2 else "<"
@@ -97,21 +98,21 @@ def _elf_kind(head: bytes) -> str:
         start = struct.unpack_from(order + kind_of, head, place)[0]
         size, count = struct.unpack_from(f"{order}HH", head, size_at)
         types = [struct.unpack_from(f"{order}I", head, start + size * at)[0] for at in range(count)]
-    except struct.error:  # cut
+    except struct.error:  # the head is too short
         return "elf"
     return "program" if _INTERPRETED in types else "elf"
 
 
 def _markup_kind(head: bytes) -> str:
-    """`svg`, `html`, or `markup` for any other."""
+    """The class of a markup file: `svg`, `html`, or `markup` for all others."""
     drawing, page = _SVG.search(head), _HTML.search(head)
-    if drawing and not (page and page.start() < drawing.start()):  # pages have drawings in them
+    if drawing and not (page and page.start() < drawing.start()):  # pages can contain drawings
         return "svg"
     return "html" if page else "markup"
 
 
 def _zip_kind(head: bytes) -> str:
-    """`jar`, `office`, or `zip` for any other."""
+    """The class of a zip archive: `jar`, `office`, or `zip` for all others."""
     first = head[_MEMBER_NAME_AT:]
     if first.startswith(b"META-INF/"):
         return "jar"
@@ -191,17 +192,18 @@ _OF_PLAIN_NAMES = {
 _EXPECTED = {name: [one.name] for one in FORMATS for name in one.names.split()} | {
     name: kinds.split() for names, kinds in _EXPECTED_OF.items() for name in names.split()
 }
-_SAID_BY_NAMES = [CLASS_INDEX[kind] for kind in ("gzip", "bzip2", "xz", "zstd")]  # by extensions
+# classes of compressed files, which a name shows by its extension
+_SAID_BY_NAMES = [CLASS_INDEX[kind] for kind in ("gzip", "bzip2", "xz", "zstd")]
 _WEIGHTS = (0.8, 0.15, 0.05)  # of the first, second and third expected class
-_UNSEEN, _UNSEEN_TOGETHER = 0.5, 46.5  # contents added to those of a class, and of all
+_UNSEEN, _UNSEEN_TOGETHER = 0.5, 46.5  # pseudocounts of one class; of all classes
 _LONGEST = 8  # letters of a file name extension
 _WHOLE_NAMES = frozenset(
     ["makefile", "readme", "license", "copying", "changelog", "authors", "news", "copyright"]
-)  # these say the kind without an extension; a program `ps` or `log` is another thing
+)  # names that show the kind without an extension; a program `ps` or `log` is of another kind
 
 
 def name_class_of(name: bytes | None) -> str:
-    """Part of a name that indicates the content; empty for none."""
+    """The part of a name that indicates the kind of content; empty if no part does."""
     text = (name or b"").decode("latin-1").lower()
     stem, _, last = text.rpartition(".")
     if ".so." in text:  # a shared library with its version
@@ -215,9 +217,10 @@ def likelihood_ratios(endings: list[str], contents: Int64s) -> Float64s:
     """Table (endings, CONTENT_CLASSES): likelihood ratio of a content class given a name.
 
     Args:
-        endings: distinct extensions. The first row of the result is for any name; extension n has
-            row n + 1.
-        contents: int64, class of each content; they give the prior shares.
+        endings: distinct extensions. Row 0 of the result is for any name, row n + 1 for extension
+            n.
+        contents: int64, class of each carved content; the prior share of each class is estimated
+            from these.
     """
     seen = np.bincount(contents, minlength=len(CONTENT_CLASSES))
     usual = (seen + _UNSEEN) / (len(contents) + _UNSEEN_TOGETHER)

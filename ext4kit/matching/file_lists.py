@@ -1,8 +1,8 @@
-"""Lists of files that name the content of each: by a digest, or by the content itself.
+"""Lists that identify the contents of files by digests, and archives that contain files.
 
 Checksum lists of coreutils and dpkg (md5sum(1), deb-md5sums(5)), `RECORD` of a Python package (PEP
-376, PEP 427), the index of a git repository (gitformat-index(5)), zip and tar archives. A list is
-hostile data: what does not parse is left out, and no path of it is used as it is.
+376, PEP 427), the index of a git repository (gitformat-index(5)), zip and tar archives. A list may
+be hostile: entries that do not parse are left out, and no path is used without being made safe.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from typing import IO, BinaryIO
 from ext4kit.errors import AccessError
 from ext4kit.units import NANOSECONDS
 
-MAX_LIST_BYTES = 32 << 20  # of a list, or of the directory of an archive
-MAX_ENTRIES = 500_000  # of one list
-MIN_CRC_BYTES = 64  # contents of that size at least are told apart by CRC-32 and size
+MAX_LIST_BYTES = 32 << 20  # maximum size of a list, or of the directory of an archive
+MAX_ENTRIES = 500_000  # maximum entries of one list
+MIN_CRC_BYTES = 64  # minimum size of files that are identified by CRC-32 and size
 _READ = 1 << 20
 
 
 class DigestKind(StrEnum):
-    """What a list says of a content."""
+    """The kinds of digest by which lists identify content."""
 
     MD5 = "MD5"
     SHA1 = "SHA-1"
@@ -45,13 +45,14 @@ class DigestKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file of a list.
+    """A file that is named in a list.
 
     Attributes:
-        path: as the list has it, made safe: without empty parts, `.` and `..`.
-        digest: the digest of its content, and its value.
+        path: the path in the list, made safe by removing empty parts, `.` and `..`.
+        digest: the kind of digest; value: the digest of the content.
         size: bytes; None where the list has no sizes.
-        time: ns, when the file was there already; None for the time of the list.
+        time: a time (ns) at which the file already had this content; None if that is the time of
+            the list.
     """
 
     path: bytes
@@ -62,10 +63,10 @@ class ListedFile:
 
 
 def list_reader(path: bytes) -> Callable[[BinaryIO, frozenset[int]], Iterator[ListedFile]] | None:
-    """The reader of a list with this path; None for a file that is no list.
+    """A function that reads the list with this path; None if the path is not that of a list.
 
-    It takes the file and the sizes that contents have; files of other sizes may be left out. It
-    ends where the list is damaged.
+    The function takes the opened list and the sizes of the contents to identify; it may leave out
+    files of other sizes. It stops where the list is damaged.
     """
     folder, _, name = path.rpartition(b"/")
     name = name.lower()
@@ -101,7 +102,7 @@ def _guarded(reader: _Reader) -> _Reader:
 
 
 def _safe_path(path: bytes) -> bytes:
-    """A path without empty parts, `.` and `..`; empty where one leads upwards."""
+    """A path without empty parts, `.` and `..`; empty if the path leads upwards."""
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
     return b"" if b".." in parts or b"\0" in path else b"/".join(parts)
 
@@ -151,22 +152,22 @@ def _read_git_index(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedF
 
 
 class _Bounded(io.BufferedIOBase):
-    """An archive; a read gives at most `MAX_LIST_BYTES`, whatever a header asks for."""
+    """An archive; one read returns at most `MAX_LIST_BYTES`, whatever length a header states."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Bytes from the position."""
+        """The bytes from the current position on."""
         wanted = MAX_LIST_BYTES if size is None or size < 0 else min(size, MAX_LIST_BYTES)
         return self._stream.read(wanted)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Set and return the position."""
+        """Set the current position and return it."""
         return self._stream.seek(offset, whence)
 
     def tell(self) -> int:
-        """The position."""
+        """The current position."""
         return self._stream.tell()
 
     def seekable(self) -> bool:
@@ -190,7 +191,7 @@ def _read_tar(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
     bounded = _Bounded(stream)
     with tarfile.open(fileobj=bounded, mode="r:", errors="surrogateescape") as archive:
         for one in itertools.islice(archive, MAX_ENTRIES):
-            archive.members = []  # type: ignore[attr-defined]  # else it keeps all
+            archive.members = []  # type: ignore[attr-defined]  # else `tarfile` keeps all members
             path = _safe_path(one.name.encode("utf-8", "surrogateescape"))
             if not (path and one.isreg() and not one.issparse() and one.size in sizes):
                 continue
@@ -201,12 +202,12 @@ def _read_tar(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedFile]:
 
 
 def digest_of(stream: IO[bytes], size: int, wanted: DigestKind) -> bytes:
-    """A digest of a content.
+    """The digest of some content.
 
     Args:
-        stream: its bytes.
-        size: their number, which the id of a git object begins with.
-        wanted: which digest.
+        stream: the bytes of the content.
+        size: number of these bytes, which is hashed too for a git object id.
+        wanted: the kind of digest.
     """
     if wanted is DigestKind.CRC32:
         found = 0

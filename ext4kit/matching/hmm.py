@@ -1,10 +1,12 @@
-"""Assigns files to contents in disk order, by a hidden Markov model.
+"""Matches deleted files with carved contents in disk order, by a hidden Markov model.
 
-A step is the next content on disk. A hidden state is the file of that content, among the searched
-files in creation order (`transitions`). The evidence is known files nearby, names that match the
-content and names in the content. Each file has at most one content: a file that one segment claims
-is less likely in the others, and a file that none claims is more likely. Segments exchange messages
-until they agree (belief propagation). The result is the posterior probability of each pair.
+Each step goes to the next carved content on disk. The hidden state is the file that this content
+belongs to, among the searched files in creation order (`transitions`). The evidence consists of
+known files nearby, file names that match the class of the content, and names that occur in the
+content. Each file has at most one carved content: a file that one segment claims becomes less
+likely in the other segments, and a file that no segment claims becomes more likely. Segments
+exchange messages until their claims agree (belief propagation). The result is the posterior
+probability of each pair of a content and a file.
 """
 
 from __future__ import annotations
@@ -34,23 +36,23 @@ from ext4kit.units import Progress
 Mentions = dict[int, tuple[Int64s, Float64s]]  # content -> files, likelihood ratio of each
 
 _MAX_ITERATIONS = 12
-_CONVERGED = 0.004  # maximum change of a likely pair in an iteration
+_CONVERGED = 0.004  # maximum change of a likely pair's probability in the last iteration
 _LIKELY = 0.9
 _REESTIMATE_ITERATIONS = 5  # iterations that update transition parameters and segments
-_LEARN_AFTER = 2  # iteration after which likely pairs tell which types go with which names
-_LEARN_WEIGHT = 10  # pairs that the expected types count for
+_LEARN_AFTER = 2  # iteration after which the types for each name are learned from likely pairs
+_LEARN_WEIGHT = 10  # weight of the expected types, as a number of pairs
 _DAMPING = 0.5
 _MIN_PROBABILITY = 1e-4  # less probable pairs are dropped
-_DECAY_NEAREST = 0.3  # factor for each file of distance from the expected rank
-_FLOOR, _REACH = 0.01, 5  # minimum factor; files of distance from which on it is that
-_MAX_CELLS = 20_000_000  # contents * files of the problems that are solved at a time
-_ALIKE = 0.6  # contents of the smallest of them, as a share of those of the largest
+_DECAY_NEAREST = 0.3  # factor for each file by which the rank differs from the expected one
+_FLOOR, _REACH = 0.01, 5  # minimum factor; difference in files from which on it applies
+_MAX_CELLS = 20_000_000  # maximum contents * files of the problems that are solved at a time
+_ALIKE = 0.6  # minimum contents of a problem, as a share of the largest one's
 _P_WRONG_SIDE = 0.1  # share of files on the wrong side of a known file of another writer
 _P_WRONG_SIDE_SAME_DIR = 0.002  # the same within one directory
 _SEGMENT_JUMP_FORWARD, _SEGMENT_JUMP_BACK = (
     64,
     8,
-)  # files; a larger step ends a segment
+)  # in files; a larger step ends a segment
 _MIN_ASSIGNED = 0.3
 _EPSILON = 1e-9
 
@@ -61,8 +63,8 @@ class FileStates(Table):
 
     Attributes:
         name_class: int64 (n,), row of the likelihood table.
-        p_absent: float (n,), probability that the content of the file is not there.
-        directory: int64 (n,), index of the directory, NOTHING where it is unknown.
+        p_absent: float (n,), probability that the content of the file is no longer on the disk.
+        directory: int64 (n,), index of the directory of the file, NOTHING if unknown.
     """
 
     name_class: Int64s
@@ -72,14 +74,15 @@ class FileStates(Table):
 
 @dataclass(frozen=True, slots=True)
 class NeighbourFiles(Table):
-    """The nearest known file before each content, or after it.
+    """The nearest known file on one side of each content, either before it or after it.
 
     Attributes:
-        rank: int64 (m,), number of searched files created before it; NOTHING for no known file.
-        contents_between: int64 (m,), contents between it and this one, excluding both.
-        same_group: bool (m,), True where they are contiguous, and all of them are small or all
-            large.
-        folder: int64 (m,), its directory, indexed as in `FileStates`.
+        rank: int64 (m,), number of searched files created before the known file; NOTHING if there
+            is no known file.
+        contents_between: int64 (m,), number of contents between the known file and the content.
+        same_group: bool (m,), True where everything from the known file to the content is
+            contiguous, and all of it is small or all of it large.
+        folder: int64 (m,), directory of the known file, indexed as in `FileStates`.
     """
 
     rank: Int64s
@@ -96,8 +99,9 @@ class Observations(Table):
         content_class: int64 (m,), column of the likelihood table.
         adjacency: int64 (m,), an `Adjacency` to the previous content.
         p_unassigned: float (m,), probability that the content belongs to no searched file.
-        previous, next: nearest known files.
-        known_file: int64 (m,), the file of a run whose file is known, NOTHING for contents.
+        previous, next: nearest known files before and after each content.
+        known_file: int64 (m,), the file of a row that is a run of a known file; NOTHING for carved
+            contents.
     """
 
     content_class: Int64s
@@ -109,20 +113,20 @@ class Observations(Table):
 
     @property
     def restart_rank(self) -> Int64s:
-        """Number of files created before the known file directly before it, NOTHING for none."""
+        """Per content: `previous.rank` if the known file is directly before it, else NOTHING."""
         return np.where(self.previous.contents_between == 0, self.previous.rank, NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingInput:
-    """Contents and files that are matched to each other.
+    """One matching problem: carved contents and the files that they may belong to.
 
     Attributes:
         observed: contents in disk order, at least one.
         files: files in creation order, at least one.
         mentions: likelihood ratios from names in the contents.
-        fits: float (rows, columns), likelihood ratio of a content class given a name class,
-            relative to any name.
+        fits: float (name classes, content classes), the likelihood table: likelihood ratio of a
+            content class given a name class, relative to any name.
     """
 
     observed: Observations
@@ -171,10 +175,10 @@ class _Pairs(Table):
 
 @dataclass(frozen=True, slots=True)
 class _Behind(Table):
-    """Contents directly after a known file, of several problems.
+    """Contents directly after a known file, one row for each problem with such a content.
 
     Attributes:
-        row: the problem; close: 1 where the known file is in its group, else 0.
+        row: the problem; close: 1 if content and known file are in the same group, else 0.
         made: number of files created before the known one.
     """
 
@@ -188,9 +192,9 @@ class _Counts:
     """Expected counts of each content and problem.
 
     Attributes:
-        ways: float (m, parts, 5), steps NEXT, SKIP_AHEAD, BACKWARD, JUMP, and to the very next
-            file.
-        restarts: float (m, parts), steps from a known file before.
+        ways: float (m, parts, 5), number of steps NEXT, SKIP_AHEAD, BACKWARD, JUMP, and of steps to
+            the very next file.
+        restarts: float (m, parts), number of steps from a known file directly before the content.
     """
 
     ways: Float64s
@@ -206,8 +210,8 @@ class _Messages:
     """Messages between segments about the files.
 
     Attributes:
-        default: float32 (parts, n), factor of a file in a segment that does not claim it.
-        keys: int64, segment * all files + file, ascending; factor: factor of the file in that
+        default: float32 (parts, n), factor of each file in segments that do not claim that file.
+        keys: int64, segment * all files + file, ascending; factor: factor of that file in that
             segment.
         segment: int64 (parts, m), segment of each content; no two problems share one.
     """
@@ -224,7 +228,7 @@ class _Messages:
         return cls(np.ones((parts, files), np.float32), empty, empty.astype(float), segment)
 
     def factors(self, part: int, content: int) -> Float32s:
-        """float32 (n,): factor of each file of a problem for a content."""
+        """float32 (n,): factor of each file of the problem `part` for one content."""
         files = self.default.size
         first = self.segment[part, content] * files
         low, high = np.searchsorted(self.keys, [first, first + files])
@@ -233,7 +237,7 @@ class _Messages:
         return found
 
     def of(self, pairs: _Pairs) -> Float64s:
-        """float: factor that the messages gave each pair."""
+        """float: factor of each pair according to the messages."""
         usual = self.default.reshape(-1)[pairs.file].astype(float)
         keys = self.segment.reshape(-1)[pairs.content] * self.default.size + pairs.file
         row = SortedIndex(self.keys).rows(keys)
@@ -244,9 +248,9 @@ class _Messages:
 def posterior_pairs(
     problems: Sequence[MatchingInput], progress: Progress | None = None
 ) -> list[Posteriors]:
-    """Posterior probabilities of contents and files of each problem.
+    """Posterior probabilities of the pairs of contents and files of each problem.
 
-    The problems are solved side by side: a step is one content of each.
+    The problems are solved in parallel: each step handles one content of every problem.
 
     Args:
         problems: independent of each other.
@@ -270,7 +274,7 @@ def posterior_pairs(
 
 
 def _batches(problems: Sequence[MatchingInput]) -> list[list[int]]:
-    """Problems that are solved at a time, of alike numbers of contents; the most contents first."""
+    """Indices of the problems to solve together, of similar numbers of contents, largest first."""
     batches: list[list[int]] = []
     contents = files = 0
     for at in sorted(range(len(problems)), key=lambda at: problems[at].size, reverse=True):
@@ -285,10 +289,10 @@ def _batches(problems: Sequence[MatchingInput]) -> list[list[int]]:
 
 
 class _Batch:
-    """Problems that are solved side by side, those of most contents first.
+    """Problems that are solved in parallel, sorted by number of contents, largest first.
 
     Attributes:
-        active: int, problems whose pairs still change.
+        active: rows of the problems whose pairs still change.
     """
 
     def __init__(self, problems: Sequence[MatchingInput]) -> None:
@@ -299,13 +303,13 @@ class _Batch:
         self._evidence = np.zeros((contents, parts, files), np.float32)
         for part, one in enumerate(problems):
             self._evidence[: one.size[0], part, : one.size[1]] = emission_matrix(one)
-        observed, asked = [one.observed for one in problems], [one.files for one in problems]
+        observed, searched = [one.observed for one in problems], [one.files for one in problems]
         self._adjacency = _stack([one.adjacency for one in observed], contents, Adjacency.FAR)
         self._unassigned = _stack([one.p_unassigned for one in observed], contents, 1.0)
         self._restart = _stack([one.restart_rank for one in observed], contents, NOTHING)
         self._close = _stack([one.previous.same_group.astype(int) for one in observed], contents, 0)
-        self._folder = _stack([one.directory for one in asked], files, NOTHING)
-        absent = _stack([one.p_absent for one in asked], files, 0.5)
+        self._folder = _stack([one.directory for one in searched], files, NOTHING)
+        absent = _stack([one.p_absent for one in searched], files, 0.5)
         self._odds = absent / (1 - absent)
         self._params = TransitionParams.usual(parts)
         self._messages = _Messages.none(parts, contents, files)
@@ -313,7 +317,7 @@ class _Batch:
         self._solved: dict[int, Posteriors] = {}
 
     def results(self) -> list[Posteriors]:
-        """The answer to each problem."""
+        """The posterior probabilities of each problem."""
         self._finish(self.active)
         return [self._solved[part] for part in range(len(self._problems))]
 
@@ -386,7 +390,7 @@ class _Batch:
         self._turned_back[active] = seen[..., BACKWARD].sum(axis=1)
 
     def _unchanged(self, before: _Pairs) -> Rows:
-        """Active problems whose likely pairs are those of the iteration before."""
+        """Active problems whose likely pairs have not changed since the previous iteration."""
         old, new = (pairs.take(pairs.chance > _LIKELY) for pairs in (before, self._pairs))
         contents = self._adjacency.shape[1]
         bounds = np.stack([self.active, self.active + 1]) * contents
@@ -405,7 +409,7 @@ class _Batch:
         return np.array(done, np.int64)
 
     def _finish(self, parts: Rows) -> None:
-        """Keep the answers to these problems."""
+        """Store the results of the problems `parts`."""
         contents, files = self._adjacency.shape[1], self._folder.shape[1]
         for part in parts.tolist():
             low, high = np.searchsorted(
@@ -420,10 +424,11 @@ class _Batch:
             )
 
     def _forward_backward(self, counts_steps: bool) -> tuple[_Pairs, _Counts]:
-        """Probable pairs of the active problems, and expected counts of transitions if asked for.
+        """Probable pairs of the active problems, and expected counts of steps if `counts_steps`.
 
-        A row of `likely` is what the evidence and the messages say of a content; one of `last` is
-        the file of the last assigned content, later that of the content itself.
+        A row of `likely` has the likelihood of each file for one content, from evidence and
+        messages. A row of `last` first has the probability of each file of the last assigned
+        content, and later that of each file of the content itself.
         """
         active = self.active
         steps, parts, files = self._evidence.shape
@@ -481,7 +486,7 @@ class _Batch:
         return self._pairs_of(last[1:], active), counts
 
     def _restarts(self, active: Rows) -> dict[int, _Behind]:
-        """Step -> the active problems whose content there lies directly after a known file."""
+        """Step -> the active problems whose content at that step is directly after a known file."""
         known = self._restart[active].T
         content, row = np.nonzero(known != NOTHING)
         close = self._close[active].T[content, row]
@@ -494,7 +499,11 @@ class _Batch:
         }
 
     def _likely(self, active: Rows) -> Float32s:
-        """float32 (m, parts, n): evidence and messages, of contents of a file that is asked for."""
+        """float32 (m, parts, n): likelihood of each file for each content.
+
+        It combines evidence, messages and the probability that the content belongs to a searched
+        file.
+        """
         likely = self._evidence * (1 - self._unassigned[active].T[..., None]).astype(np.float32)
         segment = self._messages.segment[active]
         for row, part in enumerate(active.tolist()):
@@ -504,7 +513,7 @@ class _Batch:
         return likely
 
     def _pairs_of(self, chance: Float32s, active: Rows) -> _Pairs:
-        """The pairs of sufficient probability."""
+        """The pairs whose probability is not negligible."""
         content, row, file = np.nonzero(chance > _MIN_PROBABILITY)
         steps, _, files = chance.shape
         key = active[row] * self._adjacency.shape[1] + content
@@ -557,7 +566,7 @@ class _Batch:
 
 
 def _repeats(segment: Int64s, file: Int64s) -> Rows:
-    """Where a segment has to end so that no file occurs in it twice."""
+    """Rows before which a segment must end so that no file occurs in it twice."""
     found, current, seen = [], NOTHING, set[int]()
     for at, (of, one) in enumerate(zip(segment.tolist(), file.tolist(), strict=True)):
         if of != current:
@@ -578,7 +587,7 @@ ColumnT = TypeVar("ColumnT", Int64s, Float64s)
 
 
 def _stack(columns: Sequence[ColumnT], length: int, fill: float) -> ColumnT:
-    """An array (columns, length) of columns of at most that length."""
+    """The columns as an array (columns, length), each padded with `fill` to `length`."""
     lengths = (length - len(column) for column in columns)
     padded = zip(columns, lengths, strict=True)
     return np.stack([np.pad(one, (0, more), constant_values=fill) for one, more in padded])
@@ -614,10 +623,11 @@ def _neighbour_likelihood(
     """Likelihood factor of each file, given a known file on one side of a content.
 
     Args:
-        place: int64 (k, n), distance from the known file in files, below 0 on its wrong side.
-        beside: known files on that side (k,).
-        alone: bool (k,), no other content of the segment is on that side; contents closer to the
-            known file give stronger evidence.
+        place: int64 (k, n), distance of each file from the known file, counted in files; negative
+            on the wrong side.
+        beside: the known files (k,).
+        alone: bool (k,), True where the content is the one of its segment that is nearest to the
+            known file. For the others, contents nearer to it are stronger evidence.
         folder: directory of each file (n,).
     """
     off = np.abs(place - beside.contents_between[:, None])

@@ -1,4 +1,4 @@
-"""Observations of contents on disk: their order, and the known files beside them."""
+"""The order of carved contents on disk, and the known files before and after each of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ext4kit.matching.transitions import NEAR_BLOCKS, NOTHING, STREAM_REQUEST_BL
 
 
 def creation_rank(time: Int64s, number: Int64s, other_time: Int64s, other_number: Int64s) -> Int64s:
-    """Number of files, ascending by time and number, created before each other file."""
+    """Per file of a second list: number of files of the first list that were created before it.
+
+    Both lists give creation time and inode number; the first one is sorted by these.
+    """
     order = np.lexsort((np.concatenate([number, other_number]), np.concatenate([time, other_time])))
     mine = order < len(time)
     count = np.empty(len(order), np.int64)
@@ -19,10 +22,10 @@ def creation_rank(time: Int64s, number: Int64s, other_time: Int64s, other_number
 
 
 def allocation_order(first: Int64s, end: Int64s) -> Rows:
-    """Order of contents: the small ones in disk order, then the large ones.
+    """Order of contents: the small ones in disk order, then the large ones in disk order.
 
-    The allocator has a place of its own for each of the two, and fills each in the order in which
-    the files are written (kernel Documentation/filesystems/ext4/allocators.rst).
+    The allocator keeps separate places for small and for large files, and fills each place in the
+    order in which the files are written (kernel Documentation/filesystems/ext4/allocators.rst).
     """
     return np.lexsort((first, end - first > STREAM_REQUEST_BLOCKS))
 
@@ -30,10 +33,11 @@ def allocation_order(first: Int64s, end: Int64s) -> Rows:
 def neighbours_of(
     observed: tuple[Int64s, Int64s], known: tuple[Int64s, Int64s, Int64s, Int64s]
 ) -> tuple[Int64s, NeighbourFiles, NeighbourFiles]:
-    """Adjacency of contents in allocation order, and the known files before and after each.
+    """Adjacency of contents in allocation order, and the nearest known file before and after each.
 
     Args:
-        observed: (first block, one past the last) of the contents, as `allocation_order` has them.
+        observed: (first block, one past the last) of the contents, in the order of
+            `allocation_order`.
         known: (first block, one past the last, creation rank, directory) of the runs of known
             files, in any order.
 

@@ -1,9 +1,10 @@
-"""Names that a content states about itself.
+"""Names that files contain of themselves, such as titles and package names.
 
 A gzip member holds the name of the compressed file (RFC 1952). A manual page begins with its title,
 a Perl module with its package, a Debian changelog with the package of its directory, a message
 catalogue with its project and language. Texts and programs often contain their own name among other
-words; the links of an HTML page are to others. A word in many contents has little weight.
+words. The links of an HTML page are left out because they name other files. A word that occurs in
+many carved contents has little weight.
 """
 
 from __future__ import annotations
@@ -19,36 +20,36 @@ import numpy as np
 
 from ext4kit.arrays.types import Float64s, Int64s
 
-HEAD = 8192  # bytes of a content that are searched, compressed and decompressed
-CATALOGUE_HEAD = 512 << 10  # the same of a message catalogue, for its header
+HEAD = 8192  # first bytes of a content that are searched; maximum bytes of decompressed text
+CATALOGUE_HEAD = 512 << 10  # number of bytes in which the header of a message catalogue is searched
 _GZIP, _NAMED, _EXTRA = b"\x1f\x8b\x08", 8, 4
 _FLAGS_AT, _FIXED = 3, 10  # offsets in the header of a gzip member
 _GZIP_WINDOW = 31
-_LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789_.+-"  # of words, in lower case
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789_.+-"  # letters of words, in lower case
 _WORD_LETTERS = bytes(one if one in _LETTERS else 0x20 for one in bytes(range(256)).lower())
-_SHORTEST_WORD, _LONGEST_WORD = 3, 80  # letters
+_SHORTEST_WORD, _LONGEST_WORD = 3, 80  # lengths in letters
 _TITLE = re.compile(rb'^\.(?:TH|Dt)\s+"?([A-Za-z0-9_.+:\-]+)', re.MULTILINE)
 _PACKAGE = re.compile(rb"^\s*package(?:\s|#[^\n]*\n)+([\w:]+)", re.MULTILINE)
-_MODULE = re.compile(rb"\0(?:PyInit_|boot_(?:\w+__)?)(\w+)\0")  # what loads a binary module
+_MODULE = re.compile(rb"\0(?:PyInit_|boot_(?:\w+__)?)(\w+)\0")  # functions that load modules
 _SOURCE = re.compile(rb"[\xda\xfaZz](.)([\x20-\x7e]*?/)?([\w\-]{1,80})\.py", re.DOTALL)
 _PYTHONS = {3379: 36, 3394: 37, 3413: 38, 3425: 39, 3439: 310, 3495: 311, 3531: 312, 3571: 313,
             3627: 314}  # fmt: skip
-CATALOGUES = b"LC_MESSAGES"  # directory of message catalogues, below that of the language
-_MO_HEADER, _MO_TRANSLATIONS = 28, 16  # size; offset of the offset of the table of translations
+CATALOGUES = b"LC_MESSAGES"  # directory of message catalogues, within one named after the language
+_MO_HEADER, _MO_TRANSLATIONS = 28, 16  # size; where the offset of the table of translations is
 _LANGUAGE = re.compile(rb"^Language: *([A-Za-z]{2,3}(?:_[A-Z]{2})?(?:@\w+)?)$", re.MULTILINE)
 _PROJECT = re.compile(
     rb"^Project-Id-Version: *(?:GNU )?([A-Za-z][\w.+\-]*?)[ \-]v?\d", re.MULTILINE
 )
-_PYC_MARK = b"\r\n"  # after the number of the version in a compiled Python module
+_PYC_MARK = b"\r\n"  # follows the version number in a compiled Python module
 _LINKS = re.compile(rb"""\b(?:href|src)\s*=\s*(?:"[^"]*"|'[^']*')""", re.IGNORECASE)
 _HTML_TITLE = re.compile(
     rb"<title>\s*([\w.+\-]+)\s*(?:[-:|<]|&\w+;|&#\d+;|\xe2\x80)", re.IGNORECASE
 )
 _CHANGES = re.compile(rb"([a-z0-9][a-z0-9+.\-]+) \([^)\n]+\)")
-_COPYRIGHT = b"/copyright-format/1."  # of Debian, in its first line
+_COPYRIGHT = b"/copyright-format/1."  # in the first line of a Debian copyright file
 _PACKED = (b".gz", b".bz2", b".xz")
-_SHORTEST_STEM, _SHORTEST_PART = 4, 5  # letters; shorter words occur by chance
-_SAID_OF_ITSELF = 0.5  # share of contents that state their own name there
+_SHORTEST_STEM, _SHORTEST_PART = 4, 5  # in letters; shorter words occur by chance
+_SAID_OF_ITSELF = 0.5  # share of contents that contain their own name in such a place
 _MENTIONED = 0.2
 _PACKED_NAME, _TITLES, _FOLDERS = 300.0, 100.0, 60.0  # maximum likelihood ratios
 _FULL_NAME, _STEM, _WORD_ALONE = 4.0, 3.0, 2.5
@@ -58,11 +59,12 @@ _LEAST = 1.5
 
 @dataclass(frozen=True, slots=True)
 class NamesFound:
-    """Names in the head of a content.
+    """Names found in the first bytes of some content.
 
     Attributes:
-        name: its own name; folder: its directory; lower case.
-        words: other words, if they are wanted.
+        name: possible names of the file itself; folder: possible names of its directory; both in
+            lower case.
+        words: other words in the content that were searched for.
     """
 
     name: frozenset[bytes]
@@ -71,11 +73,11 @@ class NamesFound:
 
 
 def find_names_in(head: bytes, wanted: frozenset[bytes]) -> NamesFound:
-    """Names in the first bytes of a content.
+    """Find names in the first bytes of some content.
 
     Args:
         head: the bytes.
-        wanted: words in lower case; others are left out.
+        wanted: words to search for, in lower case; other words are ignored.
     """
     text, packed = _decompress_head(head)
     name = {_normalise(packed)} if packed else set()
@@ -94,20 +96,23 @@ def find_names_in(head: bytes, wanted: frozenset[bytes]) -> NamesFound:
     folder = {changes[1]} if changes else set()
     name |= _debian_document(text, changes is not None)
     folder |= {catalogue_folder(language[1])} if language else set()
-    if b"href=" in text or b"src=" in text:  # links are to others
+    if b"href=" in text or b"src=" in text:  # links name other files
         text = _LINKS.sub(b"", text)
     return NamesFound(frozenset(name), frozenset(folder), _words(text, wanted))
 
 
 def _debian_document(text: bytes, is_changes: bool) -> set[bytes]:
-    """Names of the documents of Debian packages that have a form of their own."""
+    """Possible file names of a Debian document that is recognised by its form."""
     if is_changes and b"urgency=" in text:
         return {b"changelog.debian", b"changelog"}
     return {b"copyright"} if _COPYRIGHT in text else set()
 
 
 def _compiled_module(head: bytes) -> set[bytes]:
-    """Name of a compiled Python module, by the source that it names (CPython Lib/py_compile.py)."""
+    """File name of a compiled Python module, from the source file named in it.
+
+    Source: CPython Lib/py_compile.py.
+    """
     version = _PYTHONS.get(int.from_bytes(head[:2], "little"))
     if version is None or head[2:4] != _PYC_MARK:
         return set()
@@ -122,7 +127,7 @@ def _compiled_module(head: bytes) -> set[bytes]:
 
 
 def _catalogue_header(head: bytes) -> bytes:
-    """Header of a message catalogue: the translation of the first, empty message (GNU gettext)."""
+    """The header of a message catalogue: the translation of the empty message (GNU gettext)."""
     order = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}.get(head[:4])
     if order is None or len(head) < _MO_HEADER:
         return b""
@@ -132,12 +137,12 @@ def _catalogue_header(head: bytes) -> bytes:
 
 
 def catalogue_folder(language: bytes) -> bytes:
-    """The directory of the message catalogues of a language, as the names of files give it."""
+    """The directory of the message catalogues of a language, in the form that file names use."""
     return language.lower() + b"/" + CATALOGUES.lower()
 
 
 def _decompress_head(head: bytes) -> tuple[bytes, bytes]:
-    """(text, name of the compressed file, empty for none)."""
+    """(decompressed text, name of the compressed file or empty)."""
     if head[: len(_GZIP)] != _GZIP or len(head) <= _FIXED:
         return head[:HEAD], b""
     flags, name = head[_FLAGS_AT], b""
@@ -150,7 +155,7 @@ def _decompress_head(head: bytes) -> tuple[bytes, bytes]:
 
 
 def _words(text: bytes, wanted: frozenset[bytes]) -> frozenset[bytes]:
-    """Wanted words that are words of a text, or parts of such; in lower case."""
+    """Wanted words that are words of a text or parts of its words; in lower case."""
     words = set(text.translate(_WORD_LETTERS).split())
     found = {word for word in wanted & words if _SHORTEST_WORD <= len(word) <= _LONGEST_WORD}
     bare = [
@@ -172,7 +177,7 @@ def _normalise(name: bytes) -> bytes:
 
 
 def _stem(name: bytes) -> bytes:
-    """A bare name without its last extension."""
+    """A file name without its last extension."""
     stem, _, _ = name.rpartition(b".")
     return stem or name
 
@@ -202,18 +207,19 @@ class _NameIndex:
 
     @property
     def words(self) -> frozenset[bytes]:
-        """All of them."""
+        """All full names, stems and directories."""
         return frozenset([*self.full, *self.stems, *self.folders])
 
 
 class MentionIndex:
-    """Mentions of file names in contents.
+    """Finds which files are named in which carved contents.
 
     Args:
-        names: (name, name of the directory or empty) of each file, None where unknown.
+        names: (name, name of the directory or empty) of each file; None for a file whose name is
+            unknown.
 
     Attributes:
-        words: those that can mention a file.
+        words: words that can refer to a file.
     """
 
     def __init__(self, names: Sequence[tuple[bytes, bytes] | None]) -> None:
@@ -222,11 +228,11 @@ class MentionIndex:
         self._said: list[NamesFound] = []
 
     def add_content(self, names: NamesFound) -> None:
-        """Add the names in the next content; only words that name a file are kept."""
+        """Add the names found in the next content; of the words, only those in `words` are kept."""
         self._said.append(replace(names, words=names.words & self.words))
 
     def likelihood_ratios(self) -> dict[int, tuple[Int64s, Float64s]]:
-        """Content -> (int64: possible files, float: likelihood ratio of each)."""
+        """Content -> (int64: files that it may belong to, float: likelihood ratio of each)."""
         known, count = self._known, len(self._said)
         often = Counter(word for one in self._said for word in one.words)
         of_itself = Counter(word for one in self._said for word in one.name | one.folder)
@@ -250,7 +256,7 @@ def _score_own_name(
     count: int,
     worth: dict[int, list[float]],
 ) -> None:
-    """Score what a content says of its own name and directory; files of both go before others."""
+    """Score the own name and directory in a content; files that match both exclude all others."""
     named, inside = _by_own_name(one, known, often, count), defaultdict[int, list[float]](list)
     for word in one.folder & known.folders.keys():
         rare = _SAID_OF_ITSELF * count / often[word]
@@ -267,7 +273,7 @@ def _score_own_name(
 def _by_own_name(
     one: NamesFound, known: _NameIndex, often: Counter[bytes], count: int
 ) -> dict[int, list[float]]:
-    """Scores of files with the name that a content says to be its own."""
+    """Scores of the files whose name is among the own names in a content."""
     found: dict[int, list[float]] = defaultdict(list)
     for word in one.name:
         rare = _SAID_OF_ITSELF * count / often[word]

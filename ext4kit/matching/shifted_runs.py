@@ -1,11 +1,11 @@
-"""Odds that some pairs of a matching are shifted by a few files.
+"""Odds that the files in a part of a matching are all shifted by the same few places.
 
-A run is a sequence of contiguous contents whose files were created one after the other. Order says
-which content of a run comes after which. Which file the first one is follows from the evidence of
-each pair: types, names in contents, known neighbours. A large file that was created among small
-ones lies apart. Which of the alike files of a run is the large one, order does not say. Each such
-alternative changes many pairs at a time, and belief propagation gives it too little weight. It is
-weighed here by itself.
+A run is a sequence of contiguous contents whose files were created one after the other. The order
+of the contents determines the order of their files. Only the evidence for each pair (types, names
+in contents, known neighbours) shows which file the first content belongs to. A large file that was
+created among small ones lies elsewhere on the disk, and the order does not show which file of a run
+of similar ones that is. Each such alternative changes many pairs at once, and belief propagation
+gives it too little weight. These alternatives are therefore weighed here one by one.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ext4kit.matching.hmm import MatchingInput, Posteriors, emission_matrix
 from ext4kit.matching.transitions import NOTHING, Adjacency
 
 _ASSIGNED = 0.5  # probability from which on a file is the likely one of a content
-_MAX_SHIFT = 8  # files
-_P_BREAK = 0.08  # share of files that lie apart from the one before or change places with it
-_NEGLIGIBLE = math.log(1e-5)  # logarithm of the odds below which longer shifts are not weighed
-_SMALLEST = 1e-30  # likelihood ratio
+_MAX_SHIFT = 8  # maximum shift, in files
+_P_BREAK = 0.08  # share of files that are not next to the previous file or change places with it
+_NEGLIGIBLE = math.log(1e-5)  # logarithm of the odds below which longer shifts are not examined
+_SMALLEST = 1e-30  # smallest likelihood ratio
 
 
 def shift_odds(problem: MatchingInput, found: Posteriors) -> Float64s:
-    """Odds of the alternatives that shift a part of a run, against the likeliest matching.
+    """Odds of alternatives that shift a part of a run, relative to the likeliest matching.
 
     Args:
         problem: contents and files.
-        found: the answer to it.
+        found: the posterior probabilities of this problem.
 
     Returns:
-        float (contents,): sum of the odds of the alternatives that give the content another file; 0
-        where it has no likely file.
+        float (contents,): sum of the odds of all alternatives in which the content belongs to
+        another file than its likely one; 0 where it has no likely file.
     """
     contents, files = problem.size
     assigned = np.full(contents, NOTHING)
@@ -53,10 +53,11 @@ def shift_odds(problem: MatchingInput, found: Posteriors) -> Float64s:
 
 @dataclass(frozen=True, slots=True)
 class _Shift:
-    """The contents `first` to `last` get the files `step` later than theirs.
+    """An alternative: each content from `first` to `last` gets the file `step` places later.
 
     Attributes:
-        displaced: (content, file) of the contents of these files, and the file that each gets.
+        displaced: (content, file) for each content that had one of these files, with the file that
+            it gets instead.
     """
 
     first: int
@@ -71,7 +72,7 @@ class _Runs:
     Args:
         evidence: float32 (contents, files), likelihood ratio of each pair.
         assigned: int64 (contents,), file of each content, NOTHING for none.
-        contiguous: bool (contents - 1,), each content with the next one.
+        contiguous: bool (contents - 1,), True where a content is contiguous with the next one.
     """
 
     def __init__(self, evidence: Float32s, assigned: Int64s, contiguous: Bools) -> None:
@@ -80,7 +81,8 @@ class _Runs:
         rows = np.flatnonzero(assigned != NOTHING)
         self._owner = dict(zip(assigned[rows].tolist(), rows.tolist(), strict=True))
         follows = contiguous & (assigned[:-1] != NOTHING) & (np.diff(assigned) == 1)
-        self._follows: list[bool] = [False, *follows.tolist(), False]  # the content before
+        # whether a content follows the previous content of its run
+        self._follows: list[bool] = [False, *follows.tolist(), False]
         self._stretch: list[int] = np.cumsum(np.append(False, ~contiguous)).tolist()
         run = np.cumsum(np.append(True, ~follows))
         first, last = np.flatnonzero(starts_group(run)), np.flatnonzero(ends_group(run))
@@ -88,7 +90,7 @@ class _Runs:
         self._runs = list(zip(first[there].tolist(), last[there].tolist(), strict=True))
 
     def shift_odds(self) -> Float64s:
-        """Odds of each content that it belongs to a later file, or makes room for such a shift."""
+        """Per content: odds that it belongs to a later file, or is displaced by such a shift."""
         change, others = np.zeros(len(self._file) + 1), np.zeros(len(self._file))
         for start, last in self._runs:
             for step in range(1, _MAX_SHIFT + 1):
@@ -99,7 +101,7 @@ class _Runs:
         return np.cumsum(change)[:-1] + others
 
     def _shifts(self, start: int, last: int, step: int) -> Iterator[tuple[_Shift, float]]:
-        """Shifts of the end of a run, with their odds, as long as these are not negligible."""
+        """Shifts of the last contents of a run, with their odds, until these become negligible."""
         beyond, own = self._file[last] + 1, 0.0
         if beyond + step > self._evidence.shape[1]:
             return
@@ -119,12 +121,12 @@ class _Runs:
             yield shift, math.exp(min(odds, 0))
 
     def _gain(self, content: int, file: int) -> float:
-        """Logarithm of how much likelier the file is than the one that the content has."""
+        """Logarithm of the likelihood ratio of a file and the file that the content has."""
         other, own = self._evidence[content, [file, self._file[content]]].tolist()
         return math.log(max(other, _SMALLEST) / max(own, _SMALLEST))
 
     def _breaks(self, shift: _Shift, start: int) -> int:
-        """Number of times that the shift breaks the order of a run, or within a stretch."""
+        """Number of breaks by the shift in the order of a run or of contiguous contents."""
         moved = {content for content, _ in shift.displaced}
         breaks = shift.step if shift.first > start else 0
         for content in moved:

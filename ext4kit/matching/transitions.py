@@ -1,12 +1,12 @@
-"""Transition probabilities between files of neighbouring contents, for `hmm`.
+"""Transition probabilities between the files of neighbouring contents, for `hmm`.
 
 Files created one after the other are usually consecutive on disk. The allocator has separate places
-for small files (up to 16 blocks) and large files. The next file follows the last one until that
-place is full and another one is chosen. Each processor has its own place for small files (kernel
-Documentation/filesystems/ext4/allocators.rst). Measured on trees written by `cp`, `tar` and a
-downloader: 92 to 98 % of the files lie directly after the previous file of their kind. With two
-writers, the files of each lie in order. A file of one writer may lie before a file that the
-other had begun earlier.
+for small files (up to 16 blocks) and large files. In each of these places, a file is written
+directly after the previous one until the place is full; then another place is chosen. Each
+processor has its own place for small files (kernel Documentation/filesystems/ext4/allocators.rst).
+Measured on trees written by `cp`, `tar` and a downloader: 92 to 98 % of the files are directly
+after the previous small or large file. With two writers, the files of each writer are in order on
+disk, but a file of one writer may be before a file that the other writer had begun earlier.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from ext4kit.arrays.types import Float32s, Float64s, Int64s, Rows
 
 NOTHING = -1
 STREAM_REQUEST_BLOCKS = 16  # largest small file in blocks: `s_mb_stream_request` of the kernel
-NEAR_BLOCKS = 64  # blocks between two consecutive files that directories and other files may use
-_DOUBLINGS = 3  # files skipped in a step that are modelled exactly: up to 2 ** _DOUBLINGS - 1
+NEAR_BLOCKS = 64  # maximum blocks of directories and other files between two near files
+_DOUBLINGS = 3  # a step NEXT skips up to 2 ** _DOUBLINGS - 1 files
 _MAX_SKIP = 128  # a power of 2: maximum files skipped in a SKIP_AHEAD step
 _MAX_BACK = 8  # maximum files by which a step goes backward
 _BACK_DECAY = 0.7  # factor for each further file backward
-_FAR_SHARE, _FAR_FADING = 0.15, 0.97  # share and decay of distant files after a known one
+_FAR_SHARE, _FAR_FADING = 0.15, 0.97  # share of distant files; factor for each further file
 _RESTART = (
     0.7,
     0.0,
-)  # share of contents that follow a known file directly, in another group and in its group
-_PRIOR_WEIGHT = 30  # weight of the prior, in steps
+)  # share of restarts from a known file directly before a content: in another group, in its group
+_PRIOR_WEIGHT = 30  # weight of the prior, as a number of steps
 _LEAST_LEFT_OUT, _MOST_LEFT_OUT = 0.005, 0.97
 
 
 class Adjacency(IntEnum):
     """Position of a content relative to the previous one."""
 
-    CONTIGUOUS_SMALL = 0  # contiguous, all files between are small
-    CONTIGUOUS_LARGE = 1  # contiguous, all files between are large
+    CONTIGUOUS_SMALL = 0  # contiguous; both contents and all files between are small
+    CONTIGUOUS_LARGE = 1  # contiguous; both contents and all files between are large
     CONTIGUOUS_MIXED = 2  # contiguous, small and large files
-    NEAR = 3  # a short distance after it
+    NEAR = 3  # a short distance after the previous one
     FAR = 4
 
 
@@ -52,13 +52,15 @@ NEXT, SKIP_AHEAD, BACKWARD, JUMP = range(4)  # columns of `TransitionParams.weig
 
 @dataclass(frozen=True, slots=True)
 class TransitionParams(Table):
-    """Transition probabilities by `Adjacency`, of `parts` problems each.
+    """Transition probabilities of `parts` problems; `links` is the number of `Adjacency` values.
 
     Attributes:
         weights: float (parts, links, 4): share of steps NEXT, SKIP_AHEAD, BACKWARD, JUMP.
-        skip: float (parts, links), share of files after the last one whose content lies elsewhere.
-        restart: float (parts, 2), share of contents directly after a known file that follow from
-            it; first outside its group, then within it.
+        skip: float (parts, links), share of files that a step NEXT skips because their content lies
+            elsewhere.
+        restart: float (parts, 2), share of contents directly after a known file whose file is
+            predicted from the known file instead of the previous content; first for contents
+            outside the group of the known file, then for contents within it.
     """
 
     weights: Float64s
@@ -67,7 +69,7 @@ class TransitionParams(Table):
 
     @classmethod
     def usual(cls, parts: int) -> TransitionParams:
-        """Prior parameters, from typical disks."""
+        """Prior parameters, estimated from typical disks."""
         rows = (
             (0.90, 0.04, 0.02, 0.04),
             (0.55, 0.30, 0.03, 0.12),
@@ -79,13 +81,14 @@ class TransitionParams(Table):
         return cls(*(np.stack([column] * parts) for column in columns))
 
     def reestimate(self, seen: Float64s, next_ones: Float64s, anew: Float64s) -> TransitionParams:
-        """Parameters of each problem, from expected counts.
+        """Re-estimated parameters of each problem, from expected counts.
 
         Args:
             seen: float (parts, links, 4), expected number of each step.
             next_ones: float (parts, links), expected number of steps to the very next file.
-            anew: float (parts, 2, 2), expected number of contents that followed a known file, and
-                of others.
+            anew: float (parts, 2, 2), among the contents directly after a known file: expected
+                number of those whose file is predicted from the known file, and of the remaining
+                ones; axis 1 as for `restart`.
         """
         prior = self.weights * _PRIOR_WEIGHT
         share = seen + prior
@@ -97,21 +100,22 @@ class TransitionParams(Table):
 
 
 class TransitionModel:
-    """Transitions between files in creation order, of several problems at a time.
+    """Transitions between files in creation order, computed for several problems at once.
 
-    All arrays have a row for each problem. Rows of fewer files than others end with files of
-    probability 0. The results are overwritten by the next call.
+    All arrays have a row for each problem. A row of a problem with fewer files is padded with files
+    of probability 0. Each call overwrites the result of the previous one.
 
     Args:
         folder: int64 (parts, n), directory of each file, -1 where unknown. Two files in one
             directory usually have one writer and never change places.
-        count: int64 (parts,), files of each problem.
+        count: int64 (parts,), number of files of each problem.
     """
 
     def __init__(self, folder: Int64s, count: Int64s) -> None:
         parts, files = folder.shape
         self._count = count.astype(np.float32)
-        self._apart = np.zeros((2, _MAX_BACK, parts, files), np.float32)  # from here, to here
+        # shares of steps backward: those from each file, those to each file
+        self._apart = np.zeros((2, _MAX_BACK, parts, files), np.float32)
         for back in range(1, min(_MAX_BACK, files - 1) + 1):
             apart = (folder[:, back:] != folder[:, :-back]) | (folder[:, back:] == NOTHING)
             share = apart * ((1 - _BACK_DECAY) * _BACK_DECAY ** (back - 1))
@@ -134,9 +138,11 @@ class TransitionModel:
         """Probability of each next file.
 
         Args:
-            chance: float (k, n), probability of each last file of the first k problems.
-            share: float (k, 4), of the steps.
-            left_out: float (k,), share of files after the last one whose content lies elsewhere.
+            chance: float (k, n), for the first k problems: probability that each file is the last
+                one.
+            share: float (k, 4), share of each kind of step.
+            left_out: float (k,), share of files that a step NEXT skips because their content lies
+                elsewhere.
         """
         rows = len(chance)
         found = self._geometric_step(chance, left_out, share[:, NEXT])
@@ -148,10 +154,10 @@ class TransitionModel:
         return found
 
     def backward(self, ahead: Float32s, share: Float32s, left_out: Float32s) -> Float32s:
-        """The backward pass of `forward`: probability of all following contents, by the last file.
+        """The backward step to `forward`: per last file, probability of all contents that follow.
 
         Args:
-            ahead: float (k, n), the same by the next file.
+            ahead: float (k, n), per next file: probability of its content and all that follow.
             share: as in `forward`.
             left_out: as in `forward`.
         """
@@ -170,12 +176,13 @@ class TransitionModel:
         return result
 
     def expected_steps(self, last: Float32s) -> Float32s:
-        """Expected count of each step, and of those to the very next file (k, 5).
+        """Expected number of steps of each kind, and of steps to the very next file (k, 5).
 
-        Of the last call of `backward`, whose result and arguments are as they were.
+        These are the steps of the last call of `backward`; its result and arguments must not have
+        changed since.
 
         Args:
-            last: float (k, n), probability of each last file.
+            last: float (k, n), probability that each file is the last one.
         """
         *steps, jump, to_next, ahead = self._steps
         ways = [np.einsum("pn,pn->p", step, last) for step in steps]
@@ -184,7 +191,7 @@ class TransitionModel:
         return np.stack(ways, axis=1)
 
     def _turned(self, values: Float32s, side: int, share: Float32s) -> Float32s:
-        """Share of the step BACKWARD, of the files after each (side 1) or before it (side -1)."""
+        """The part of a step BACKWARD: sums over files after each (side 1) or before it (-1)."""
         rows = len(values)
         self._padded[:rows, _MAX_BACK:-_MAX_BACK] = values
         products, here = self._products[:, :rows], 0 if side > 0 else 1
@@ -195,7 +202,7 @@ class TransitionModel:
         return found
 
     def _geometric_step(self, chance: Float32s, left_out: Float32s, share: Float32s) -> Float32s:
-        """Distribution over the next file and those after it, with geometric decay."""
+        """The part of a step NEXT: distribution over the following files, with geometric decay."""
         found, reached = self._work[0, : len(chance)], self._work[1, : len(chance)]
         found[:, :1], found[:, 1:] = 0, chance[:, :-1]
         for step in range(_DOUBLINGS):
@@ -208,7 +215,7 @@ class TransitionModel:
 
     @staticmethod
     def _window_sum(values: Float32s, one: Float32s, other: Float32s, share: Float32s) -> Float32s:
-        """Share of the step SKIP_AHEAD: of the last `_MAX_SKIP` values each; writes to all."""
+        """The part of a step SKIP_AHEAD: means of `_MAX_SKIP` values; overwrites `one`, `other`."""
         reach, source = 1, values
         for target in itertools.cycle((one, other)):
             np.add(source[:, reach:], source[:, :-reach], out=target[:, reach:])
@@ -221,10 +228,11 @@ class TransitionModel:
 
 
 class RestartModel:
-    """The next file where a known one lies directly before a content.
+    """Distribution of the file of a content that is directly after a known file.
 
     Args:
-        left_out: float (parts,), share of files directly after it whose content lies elsewhere.
+        left_out: float (parts,), share of the files created next after the known one whose content
+            lies elsewhere.
         files: number of files of the largest problem.
     """
 
@@ -235,11 +243,11 @@ class RestartModel:
         self._by_place = (near * (1 - _FAR_SHARE) + far).astype(np.float32)
 
     def forward(self, chance: Float32s, rows: Rows, made: Int64s) -> Float32s:
-        """Probability of each next file, created after the last one and following a known one.
+        """Probability of each next file, created after both the last file and the known one.
 
         Args:
-            chance: float (k, n), probability of each last file.
-            rows: int (k,), the problems.
+            chance: float (k, n), probability that each file is the last one.
+            rows: int (k,), rows of the problems.
             made: int64 (k,), number of files created before the known one.
         """
         before = np.zeros_like(chance)
@@ -248,7 +256,7 @@ class RestartModel:
         return before
 
     def backward(self, ahead: Float32s, rows: Rows, made: Int64s) -> Float32s:
-        """The backward pass of `forward`."""
+        """The backward step to `forward`."""
         likely = self._distribution(rows, made) * ahead
         after = np.zeros_like(ahead)
         after[:, :-1] = np.cumsum(likely[:, ::-1], axis=1)[:, ::-1][:, 1:]

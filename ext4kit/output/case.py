@@ -52,10 +52,17 @@ class CheckFacts(TypedDict):
     """The hashes of the evidence before and after the work."""
 
     files: list[CheckedFile]
-    unchanged: Annotated[bool | None, "Null when it was not hashed again."]
+    unchanged: Annotated[
+        bool | None,
+        "True if the hashes before and after are equal; null if the evidence was not hashed again.",
+    ]
     disk: Digests | None
-    as_stored: Annotated[bool | None, "Null when the container stores no hash of the disk."]
-    recorded: Annotated[list[ComparisonFacts], "Hashes in files that lie beside the image."]
+    as_stored: Annotated[
+        bool | None,
+        "True if the disk matches the stored hashes; null if the "
+        "container stores no hash of the disk.",
+    ]
+    recorded: Annotated[list[ComparisonFacts], "Hashes in files beside the image."]
 
 
 class EvidenceCheckRecord(CheckFacts):
@@ -105,7 +112,7 @@ class CaseFacts(TypedDict):
 
     record: Literal["case"]
     state: Literal["complete", "incomplete"]
-    reason: Annotated[str | None, "Why the command did not come to its end; null when it did."]
+    reason: Annotated[str | None, "Why the command did not finish; null if it finished."]
     tool: Tool
     libraries: dict[str, str]
     system: System
@@ -122,7 +129,7 @@ class CaseFacts(TypedDict):
     counts: Annotated[Record, ("additionalProperties", _COUNT)]
     not_read: NotRead
     errors: int
-    problems: Annotated[list[ProblemFacts], "Reasons for less than everything."]
+    problems: Annotated[list[ProblemFacts], "Problems found during the work."]
 
 
 class CaseRecord(CaseFacts):

@@ -324,7 +324,7 @@ class ExtractedFile(_Graded, fields.PathText, fields.LiveInode, RestoredFacts):
     device: fields.Device | None
     problems: fields.Reasons
     reasons: fields.CodedReasons
-    hard_link: Annotated[str | None, "The output that this is a further name of."]
+    hard_link: Annotated[str | None, "The output of which this output is a further name."]
     link_target: NotRequired[fields.Target]
     link_target_bytes: NotRequired[fields.Exact]
 
@@ -345,7 +345,9 @@ class ExtractionRecord(TypedDict):
     record: Literal["extraction"]
     output: Annotated[str, "The output folder."]
     written: fields.Count
-    links: Annotated[int, "Links made: symbolic ones, and further names of a file."]
+    links: Annotated[
+        int, "Number of links created: symbolic links, and hard links for further names of a file."
+    ]
     recorded: fields.Count
     incomplete: fields.Count
     bytes: int

@@ -59,9 +59,9 @@ class RestoredFacts(TypedDict):
     """What a written file has of its inode."""
 
     restored: Annotated[
-        list[RestoredPart], "What it has beside its bytes, in the words of --restore."
+        list[RestoredPart], "What was restored besides the bytes, in the words of --restore."
     ]
-    not_restored: Annotated[list[NotRestored], "What it should have and has not."]
+    not_restored: Annotated[list[NotRestored], "What could not be restored."]
 
 
 @dataclass(slots=True)

@@ -63,12 +63,30 @@ class DescriptorWriter:
             if place is None:
                 self.write_zeros(length)
             else:
-                where = fileno_range(blocks.source, place, length)
-                done = copy_in_kernel(*where, length, self.fd) if where else 0
-                left = length - done
-                yield from self._chunks(content.stored_chunks(offset + done, left, place + done))
+                yield from self.write_stored(content, offset, length, place)
             position = offset + length
         self.write_zeros(content.size - position)
+
+    def write_stored(
+        self, content: Content, offset: int, length: int, place: int
+    ) -> Iterator[Chunk]:
+        """Write bytes of the file system; yields unreadable chunks, which are written as zeros.
+
+        Args:
+            content: has the reader of the blocks.
+            offset: of the bytes in the content, for the chunks.
+            length: bytes.
+            place: byte in the file system.
+
+        Raises:
+            OSError: the descriptor cannot be written.
+        """
+        blocks, where = content.blocks, None
+        if isinstance(blocks, SourceBlocks):
+            where = fileno_range(blocks.source, place, length)
+        done = copy_in_kernel(*where, length, self.fd) if where else 0
+        left = length - done
+        yield from self._chunks(content.stored_chunks(offset + done, left, place + done))
 
     def write_zeros(self, length: int) -> None:
         """Write zeros, as a hole where possible."""

@@ -1,1 +1,1 @@
-"""Bytes to structures: one declaration per structure, read singly or as tables."""
+"""Conversion of bytes to structures; one declaration serves for single reads and for tables."""

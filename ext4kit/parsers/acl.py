@@ -82,7 +82,7 @@ def acl_to_xattr(entries: list[AclEntry]) -> bytes:
 def acl_to_text(entries: list[AclEntry]) -> str:
     """The entries in the form of `getfacl --numeric --omit-header`, one `user:1000:rw-` per line.
 
-    The `#effective:` remarks of getfacl are left out: they follow from the mask.
+    The `#effective:` remarks of getfacl are omitted, because they follow from the mask.
     """
     text = ""
     for entry in entries:

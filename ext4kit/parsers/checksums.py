@@ -1,6 +1,6 @@
 """crc32c and crc16 as ext4 and jbd2 use them.
 
-ext4 passes the register from one buffer to the next without the final inversion of the usual
+ext4 passes the register from one buffer to the next, without the final inversion of the common
 crc32c (kernel `ext4_chksum`, Documentation/filesystems/ext4/checksums.rst).
 """
 
@@ -17,7 +17,7 @@ from ext4kit.parsers.layout import Buffer
 from ext4kit.units import Integers
 
 ONES = 0xFFFFFFFF
-_TOGETHER, _PARTS = 4096, 16  # records in one pass, and groups into which a failed pass is split
+_TOGETHER, _PARTS = 4096, 16  # records per pass; groups into which a failed pass is split
 
 
 def crc32c(seed: int, data: Buffer) -> int:
@@ -44,7 +44,7 @@ def crc32c_each(seeds: Int64s, rows: Bytes2D | Iterable[Buffer]) -> Int64s:
 
 
 def _readable(data: Buffer) -> Buffer:
-    """The data as the library takes them: no memoryview, nothing writable but an array."""
+    """The data as the library accepts it: no memoryview, and writable only if an array."""
     return data if isinstance(data, bytes | np.ndarray) else bytes(data)
 
 
@@ -55,12 +55,12 @@ def crc32c_fits(
     holes: tuple[slice, ...] = (),
     heads: Bytes2D | None = None,
 ) -> Bools:
-    """True where a record ends with its expected register; all records have one length.
+    """True where the final register of a record is the expected one; all have the same length.
 
-    All records are concatenated. Four bytes before each record change the register from 0 to its
-    seed, and its expected register after it changes it back to 0. Therefore one pass of the
-    hardware verifies all records. If it fails, the records are checked in smaller and smaller
-    groups.
+    All records are concatenated. Four bytes before each record change the register from 0 to the
+    record's seed. The expected register, appended to the record, changes the register back to 0.
+    Therefore a single pass of the hardware verifies all records. If the pass fails, the records are
+    checked in smaller and smaller groups.
 
     Args:
         seeds: one per record, or one integer for all.
@@ -106,7 +106,7 @@ def _fit(
 
 
 def crc32c_back(registers: Int64s, lengths: Int64s | int) -> Int64s:
-    """The registers before a number of zero bytes that led to `registers`.
+    """The registers that become `registers` after a number of zero bytes.
 
     Args:
         registers: (n,).
@@ -125,8 +125,8 @@ def crc32c_seeds(
 ) -> Int64s:
     """The start registers (seeds) of records, from their final registers.
 
-    A register is linear in its start and in the data. Therefore the register of the data from
-    start 0 is subtracted, and the rest is shifted back over as many zero bytes.
+    A register is linear in its start and in the data. Therefore the register of the data from start
+    0 is subtracted (xor), and the result is shifted back over `lengths` zero bytes.
 
     Args:
         registers: (n,), the stored checksums.
@@ -149,7 +149,7 @@ def crc32c_words(seeds: Int64s | int, registers: Int64s) -> Int64s:
 
 @cache
 def _back_tables(power: int) -> Int64s:
-    """(4, 256): contribution of each register byte to the register 2**power zero bytes before."""
+    """Tables (4, 256): each register byte's share of the register 2**power zero bytes before."""
     table = np.arange(256, dtype=np.int64) << 8 * np.arange(4)[:, None]
     if power:
         half = _back_tables(power - 1)
@@ -168,7 +168,7 @@ def _through(tables: Int64s, registers: Int64s) -> Int64s:
 
 @cache
 def _last_bytes() -> Int64s:
-    """Upper byte of a register -> index of the entry of `_byte_table` that produced it."""
+    """By the upper byte of a register: index of the `_byte_table` entry that produced it."""
     last = np.zeros(256, np.int64)
     last[_byte_table() >> 24] = np.arange(256)
     return last
@@ -185,7 +185,7 @@ def _leading_to(registers: Integers) -> Int64s:
 
 @cache
 def crc_by_table(polynomial: int, reflected: bool) -> Callable[[bytes, int], int]:
-    """A function (data, register) -> register, for formats of files as well."""
+    """A function (data, register) -> register for any table-driven CRC, also of file formats."""
     import crcmod
 
     function: Callable[[bytes, int], int] = crcmod.mkCrcFun(polynomial, 0, reflected, 0)
@@ -204,7 +204,7 @@ def crc32_big_endian(seed: int, data: Buffer) -> int:
 
 @cache
 def _byte_table() -> UInt32s:
-    """(256,): change of the register by a byte."""
+    """The change of the register by each value of a byte, (256,)."""
     register: Integers = np.arange(256)
     for _ in range(8):
         register = (register >> 1) ^ np.where(register & 1, 0x82F63B78, 0)

@@ -40,7 +40,7 @@ DIRENT_TAIL = Layout(
 _REC_LEN_BIT = DIRENT.offset_of("rec_len") * 8
 _NAME_LEN_BIT = DIRENT.offset_of("name_len") * 8
 _FILE_TYPE_BIT = DIRENT.offset_of("file_type") * 8
-NAMES_AT_ONCE = 1 << 14  # number that fits into the processor's cache
+NAMES_AT_ONCE = 1 << 14  # as many as fit into the processor's cache
 _CACHE_LINE = 64  # bytes
 TAIL_FILE_TYPE = 0xDE
 FILE_TYPES: dict[int, FileType] = {
@@ -124,12 +124,12 @@ class EntryTable(Table):
     file_type: Int64s
 
     def names(self, blocks: Bytes2D) -> list[bytes]:
-        """The names, from the blocks of which the table was read."""
+        """The names, from the blocks that the table was read from."""
         start = self.block * blocks.shape[1] + self.offset + DIRENT.size
         return Names(blocks.tobytes(), start, self.name_length).tolist()
 
     def packed_names(self, blocks: Bytes2D) -> Names:
-        """The packed names, without the bytes between them; for many entries at once."""
+        """The names, packed without the bytes between them; for many entries at once."""
         data, size = np.ascontiguousarray(blocks).reshape(-1), blocks.shape[1]
         pieces = []
         for at in range(0, len(self), NAMES_AT_ONCE):
@@ -161,9 +161,9 @@ def parse_entries(
 
     Args:
         blocks: uint8 (n, block size).
-        has_file_type: the filetype feature; without it file types are 0.
+        has_file_type: whether the filetype feature is set; without it, file types are 0.
         start: byte offset of the first entry of each block.
-        end: byte offset of the end of the entries; the block's end by default.
+        end: byte offset of the end of the entries; by default, the end of the block.
         dots: include the entries `.` and `..`.
 
     Returns:
@@ -289,15 +289,16 @@ def parse_slack_entries(
 ) -> EntryTable:
     """Slack entries: deleted entries that remain between those in use.
 
-    Linux before 5.13, and e2fsprogs, extend the entry before a deleted one over it. They clear
-    only the inode number of the first entry of a block. Without the filetype feature the type
-    byte is 0. An entry of which another one has overwritten a part is left out.
+    Linux before 5.13, and e2fsprogs, extend the entry before a deleted entry over it. If the
+    deleted entry is the first one of its block, they only clear its inode number. Without the
+    filetype feature, the type byte is 0. Entries that another entry has overwritten in part are
+    omitted.
 
     Args:
         blocks: uint8 (n, block size).
         last: the highest valid inode number.
         entries: the entries in use of the same blocks.
-        has_file_type: the filetype feature.
+        has_file_type: whether the filetype feature is set.
     """
     size = blocks.shape[1]
     words = np.ascontiguousarray(blocks).view("<u4")[:, :-2]
@@ -325,9 +326,9 @@ def _are_overwritten(slack: EntryTable, in_use: EntryTable, size: int) -> Bools:
     """True where another entry has overwritten a part of a slack entry.
 
     The kernel adds an entry after the name of one in use, or at the start of a block (kernel
-    fs/ext4/namei.c, `ext4_insert_dentry`), so never within a removed name whose header it leaves.
-    Of two entries that overlap, the first one is therefore the later one, unless the other is in
-    use.
+    fs/ext4/namei.c, `ext4_insert_dentry`), so never within a deleted name whose header remains.
+    Therefore, of two entries that overlap, the one at the lower offset is newer, unless the other
+    one is in use.
     """
     both = EntryTable.concat([slack, in_use])
     start = both.block * size + both.offset

@@ -1,7 +1,7 @@
 """Expert Witness images (E01, S01): the structures of a segment file, without the chunks.
 
 Source: "Expert Witness Compression Format specification" of the libewf project. EWF 2 (Ex01) is
-another format, of which only the header of a segment is described here.
+another format; only its segment header is described here.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ TABLE = Layout(
 DIGEST = Layout("EWF digest section", Struct("md5" / Bytes(16), "sha1" / Bytes(20)))
 _SMART_VOLUME = 94  # bytes of the short form
 _COMPRESSED = 1 << 31
-_MOST_CHUNK = 1 << 25  # bytes; 32,768 sectors of 512 are the most that acquisition tools offer
+_MOST_CHUNK = 1 << 25  # bytes; acquisition tools offer at most 32,768 sectors of 512 bytes
 _MOST_TEXT = 1 << 20
-_ERRORS_HEADER = 520  # of an error2 section: a count, padding, a checksum
+_ERRORS_HEADER = 520  # bytes before the entries of an error2 section: count, padding, checksum
 # Columns of the header section that a report shows, and their meaning.
 _CASE_FIELDS = {
     "c": "case number",
@@ -88,7 +88,7 @@ _CASE_FIELDS = {
     "u": "system date",
 }
 _TIMES = ("m", "u")
-_DIGITS = 11  # of seconds, up to the year 5138
+_DIGITS = 11  # most digits of a time in seconds, up to the year 5138
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ def parse_volume(data: Buffer, offset: int) -> Geometry:
 def parse_table(data: Buffer, offset: int) -> tuple[Int64s, Bools]:
     """Offsets of the chunks in a table, and which of them are compressed.
 
-    After 2 GiB in a segment an entry has no bit for the compression flag. Entries after one that
-    appears to decrease are 32-bit offsets of uncompressed chunks.
+    Beyond 2 GiB in a segment, an entry has no bit left for the compression flag. Therefore all
+    entries from the first one that appears to decrease are 32-bit offsets of uncompressed chunks.
 
     Args:
         data: body of the section.
@@ -213,7 +213,7 @@ def parse_errors(data: Buffer) -> Int64s:
 
 
 def parse_case(data: Buffer) -> dict[str, str]:
-    """Case data of the examiner, meaning -> value, from the body of a header or header2 section.
+    """Case data (value by meaning) that the examiner entered, from a header or header2 section.
 
     Returns:
         An empty dictionary if the body cannot be read.
@@ -232,7 +232,7 @@ def parse_case(data: Buffer) -> dict[str, str]:
 
 
 def _told(key: str, value: str) -> str:
-    """Text of a field; seconds since 1970 become a time in UTC, other values do not change."""
+    """Text of a field; seconds since 1970 become a time in UTC, other values are unchanged."""
     if key not in _TIMES or not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
         return value
     return f"{datetime.fromtimestamp(int(value), UTC):%Y-%m-%d %H:%M:%S}Z"

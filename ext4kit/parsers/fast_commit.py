@@ -1,4 +1,4 @@
-"""Fast commits on disk: the tags in the last blocks of the log, parsed from many blocks at once.
+"""Fast commits on disk: the tags in the last blocks of the log, parsed for many blocks at once.
 
 All values of a fast commit are little-endian. Source: kernel fs/ext4/fast_commit.h. Valid
 lengths and the range of a checksum are from fs/ext4/fast_commit.c, `ext4_fc_replay_scan`.
@@ -94,7 +94,7 @@ def tag_name(kind: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FastCommitTags(Table):
-    """Tags as int64 columns (n,), by (row, offset).
+    """Tags as int64 columns (n,), in the order of (row, offset).
 
     Attributes:
         row: row of the block that contains the tag.

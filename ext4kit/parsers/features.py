@@ -1,4 +1,4 @@
-"""Feature bits, states and hash names: from numbers to the names that e2fsprogs prints.
+"""Feature bits, states and hashes, with the names that e2fsprogs prints for their numbers.
 
 Source: kernel Documentation/filesystems/ext4/super.rst; e2fsprogs lib/e2p/feature.c for names.
 """
@@ -11,7 +11,7 @@ from functools import cache
 
 
 class Compat(IntFlag):
-    """Bits of `s_feature_compat`: an unknown bit does not prevent a mount."""
+    """Bits of `s_feature_compat`; an unknown bit does not prevent a mount."""
 
     DIR_PREALLOC = 0x1
     IMAGIC_INODES = 0x2
@@ -28,7 +28,7 @@ class Compat(IntFlag):
 
 
 class Incompat(IntFlag):
-    """Bits of `s_feature_incompat`: an unknown bit means that the layout may differ."""
+    """Bits of `s_feature_incompat`; an unknown bit means that the layout may differ."""
 
     COMPRESSION = 0x1
     FILETYPE = 0x2
@@ -49,7 +49,7 @@ class Incompat(IntFlag):
 
 
 class RoCompat(IntFlag):
-    """Bits of `s_feature_ro_compat`: an unknown bit allows reading, not writing."""
+    """Bits of `s_feature_ro_compat`; an unknown bit allows reading, not writing."""
 
     SPARSE_SUPER = 0x1
     LARGE_FILE = 0x2
@@ -90,20 +90,20 @@ def _names(bits: IntFlag, letter: str) -> tuple[str, ...]:
 
 
 READ_FULLY = "read fully"
-NOT_KNOWN = "not known: what it changes is not read"
+NOT_KNOWN = "unknown to ext4kit: the data that it changes is not read"
 READ_IN_PART = {
     "encrypt": "shown as ciphertext, not decrypted",
     "casefold": "read; paths are looked up by their exact bytes",
-    "verity": "contents read, not held against their hash trees",
+    "verity": "content is read, but not checked against its hash tree",
     "quota": "read as files; usage and limits are not shown",
-    "dirdata": "names read, the data after them not",
+    "dirdata": "names are read, the data after them is not",
 }
 NOT_READ = {
-    "compression": "not read: contents come as they are stored, compressed",
+    "compression": "not read: content is given as stored, compressed",
     "imagic_inodes": "not read",
     "lazy_bg": "not read",
-    "snapshot_bitmap": "not read: snapshots are passed over",
-    "has_snapshot": "not read: snapshots are passed over",
+    "snapshot_bitmap": "not read: snapshots are ignored",
+    "has_snapshot": "not read: snapshots are ignored",
     "replica": "not read",
 }
 
@@ -117,7 +117,8 @@ class Features:
     ro_compat: RoCompat
 
     def __contains__(self, flag: object) -> bool:
-        # As integers: this is a frequent operation, and the operators of flags are slow.
+        # This uses integers, because it is a frequent operation and the operators of flags are
+        # slow.
         if isinstance(flag, Compat):
             return int.__and__(self.compat, flag) != 0
         if isinstance(flag, Incompat):
@@ -137,13 +138,13 @@ class Features:
 
     @property
     def readings(self) -> dict[str, str]:
-        """Name of each set feature -> how far this program supports it."""
+        """How far this program supports each set feature, by the name of the feature."""
         known = READ_IN_PART | NOT_READ | dict.fromkeys(self.unknown, NOT_KNOWN)
         return {name: known.get(name, READ_FULLY) for name in self.names}
 
     @property
     def gaps(self) -> dict[str, str]:
-        """The set features whose data is partly missing from every result."""
+        """The set features for which results lack a part of the data."""
         missing = {NOT_KNOWN, *NOT_READ.values()}
         return {name: how for name, how in self.readings.items() if how in missing}
 

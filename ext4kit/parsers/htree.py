@@ -37,7 +37,7 @@ DX_ROOT = Layout(
         "reserved_zero" / Int32ul,
         "hash_version" / Int8ul,  # HASH_NAMES
         "info_length" / Int8ul,  # 8: reserved_zero .. unused_flags
-        "indirect_levels" / Int8ul,  # index nodes between the root and the leaves
+        "indirect_levels" / Int8ul,  # levels of index nodes between the root and the leaves
         "unused_flags" / Int8ul,
     ),
 )
@@ -120,7 +120,7 @@ class IndexRoot:
 
 
 def is_index_root(block: Buffer) -> bool:
-    """Whether the block has the form of an htree root: `.`, `..` to the block's end, info."""
+    """Whether the block has the form of an htree root: `.`, a `..` up to the block's end, info."""
     size = memoryview(block).nbytes
     if size < DX_ROOT.size + DX_ENTRY.size:
         return False
@@ -210,7 +210,7 @@ def index_checksum(seed: int, block: Buffer, entries: IndexEntries) -> int:
     Args:
         seed: the directory inode's checksum seed.
         block: the whole block.
-        entries: as parsed from it.
+        entries: the entries as parsed from the block.
 
     Raises:
         CorruptError: there is no room for a tail.

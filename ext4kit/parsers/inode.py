@@ -68,7 +68,7 @@ INODE_EXTRA = Layout(
 )
 GOOD_OLD_SIZE = INODE.size
 CRTIME_END = 24  # `i_extra_isize` from which on an inode has a creation time
-COLUMN_SECONDS = (1 << 63) // NANOSECONDS - 2  # in 2262; the last second of a time column
+COLUMN_SECONDS = (1 << 63) // NANOSECONDS - 2  # the last second of a time column, in 2262
 _GENERATION = INODE.offset_of("i_generation")
 _I_BLOCK_SIZE = INODE.dtype["i_block"].itemsize
 CHECKSUM_LOW = INODE.span("i_checksum_lo")
@@ -159,7 +159,7 @@ class Inode:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the content (of a directory, the names in it) is encrypted."""
+        """Whether the content is encrypted; for a directory, whether the names in it are."""
         return bool(self.flags & _ENCRYPT)
 
     @property
@@ -194,7 +194,8 @@ KINDS: dict[int, FileType] = {
 def is_fast_symlink(mode: Int64s, size: Int64s, flags: Int64s) -> Bools:
     """True where a link target is in `i_block`.
 
-    Targets below 60 bytes are; `i_flags` shows those that are in blocks or inline data.
+    This holds for targets of fewer than 60 bytes, unless `i_flags` shows that they are in blocks or
+    inline data.
     """
     found: Bools = (mode & 0xF000 == stat.S_IFLNK) & (size < _I_BLOCK_SIZE)
     found &= flags & _NOT_IN_I_BLOCK == 0
@@ -204,13 +205,13 @@ def is_fast_symlink(mode: Int64s, size: Int64s, flags: Int64s) -> Bools:
 class InodeTable:
     """Many inodes as columns (n,), named as in `Inode`; `i_block` (n, 60), `raw` (n, size).
 
-    Each column is computed on first use. A `crtime` of 0 also means that there is none. Times
-    after 2262 are limited to `COLUMN_SECONDS`.
+    Each column is computed on first use. `crtime` is also 0 if there is none. Times after 2262 are
+    limited to `COLUMN_SECONDS`.
 
     Args:
         number: int64 (n,).
         raw: uint8 (n, inode size), which must not change afterwards.
-        superblock: the file system's.
+        superblock: the superblock of the file system.
     """
 
     mode: Int64s
@@ -301,7 +302,7 @@ class InodeTable:
 
     @property
     def stored_size(self) -> npt.NDArray[np.uint64]:
-        """The sizes as they are stored; the kernel refuses a file of 2**63 bytes or more."""
+        """The sizes as stored, unsigned; the kernel refuses a file of 2**63 bytes or more."""
         return self.size.view(np.uint64)
 
     def one(self, row: int) -> Inode:
@@ -375,8 +376,8 @@ class _Stored:
     def end(self) -> Any:
         """Number of bytes of valid fields after byte 128.
 
-        A later field counts only if its end is within this number. The code multiplies by that
-        truth value, which works for integers and columns alike.
+        A field counts only if its end is within this number. Code multiplies by that truth value,
+        which works both for integers and for columns.
         """
         return widen(self.extra["i_extra_isize"])
 
@@ -422,7 +423,7 @@ _FIELDS: dict[str, Callable[[_Stored], Any]] = {
         widen(of.extra["i_checksum_hi"]) * (of.end >= 4), of.base["i_checksum_lo"], 16
     ),
     "i_block": lambda of: of.base["i_block"],
-}  # plain names and joined values, in the order of `Inode`
+}  # values by plain name, in the order of `Inode`
 _NUMBERS = ("number", *_FIELDS)[:-1]
 
 

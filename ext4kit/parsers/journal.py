@@ -36,7 +36,7 @@ SUPERBLOCK = Layout(
     Struct(
         "s_header" / HEADER.struct,
         "s_blocksize" / Int32ub,  # bytes, the same as the file system's
-        "s_maxlen" / Int32ub,  # blocks in the journal, this one included
+        "s_maxlen" / Int32ub,  # blocks in the journal, including this one
         "s_first" / Int32ub,  # first block of the ring
         "s_sequence" / Int32ub,  # id of the first transaction expected in the log
         "s_start" / Int32ub,  # log block where replay starts; 0: nothing to replay
@@ -45,10 +45,10 @@ SUPERBLOCK = Layout(
         "s_feature_incompat" / Int32ub,
         "s_feature_ro_compat" / Int32ub,
         "s_uuid" / Bytes(16),  # of the journal; checksums are seeded with it
-        "s_nr_users" / Int32ub,  # file systems that share the log
+        "s_nr_users" / Int32ub,  # number of file systems that share the log
         "s_dynsuper" / Int32ub,  # block of a copy of the dynamic superblock, unused
-        "s_max_transaction" / Int32ub,  # limit of blocks a transaction, unused
-        "s_max_trans_data" / Int32ub,  # limit of data blocks a transaction, unused
+        "s_max_transaction" / Int32ub,  # most blocks per transaction, unused
+        "s_max_trans_data" / Int32ub,  # most data blocks per transaction, unused
         "s_checksum_type" / Int8ub,  # of checksums v2 and v3; 4 is crc32c
         "s_padding2" / Bytes(3),
         "s_num_fc_blks" / Int32ub,  # fast-commit blocks at the end; 0 means 256
@@ -106,7 +106,7 @@ COMMIT = Layout(
         "h_chksum_type" / Int8ub,  # checksum v1: 1 is crc32
         "h_chksum_size" / Int8ub,  # checksum v1: 4
         "h_padding" / Bytes(2),
-        "h_chksum" / Array(8, Int32ub),  # the first one: of the transaction (v1) or this block
+        "h_chksum" / Array(8, Int32ub),  # first word: of the transaction (v1) or this block
         "h_commit_sec" / Int64ub,  # seconds since 1970
         "h_commit_nsec" / Int32ub,
     ),
@@ -174,8 +174,9 @@ class LogFormat:
     Attributes:
         tag_version: 3 or 2 (tags of checksum v3 or v2) or 0.
         is_wide: block numbers have 64 bits.
-        has_checksums: each of these blocks and each copy has a checksum. Kernels 5.10 to 6.12, but
-            not 6.18, also write checksums with tags of version 0 if a mount clears the features.
+        has_checksums: each of these blocks and each copy has a checksum. If a mount clears the
+            features, kernels 5.10 to 6.12 (but not 6.18) still write checksums, with tags of
+            version 0.
     """
 
     tag_version: int
@@ -240,7 +241,7 @@ class JournalFeatures:
 
     @property
     def has_block_checksums(self) -> bool:
-        """Whether descriptors, revokes, commits and each copy have a checksum (v2, v3)."""
+        """Whether descriptor, revoke and commit blocks and all copies have checksums (v2, v3)."""
         return self.checksum_version >= 2
 
     @property
@@ -269,7 +270,7 @@ class JournalSuperblock:
     """A journal superblock with plain names.
 
     Attributes:
-        length: blocks in the journal, the superblock's own included.
+        length: blocks in the journal, including that of the superblock.
         first: first log block of the ring.
         sequence: stored tid of the first transaction expected from `start` on.
         start: log block where a replay starts, 0 if there is nothing to replay.
@@ -344,7 +345,7 @@ class JournalSuperblock:
 
     @property
     def fast_commit_area(self) -> int:
-        """Number of these blocks if the file system, and not only the journal, has the feature.
+        """Number of fast-commit blocks if the file system has the feature (see `ring_of`).
 
         A clean unmount clears the feature of the journal and does not change the area.
         """
@@ -366,7 +367,7 @@ def judge(superblock: JournalSuperblock, block_size: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class TagColumns(Table):
-    """Tags of many descriptor blocks, by (descriptor, ordinal).
+    """Tags of many descriptor blocks, in the order of (descriptor, ordinal).
 
     Attributes:
         descriptor: int64, row of the descriptor block that contains the tag.
@@ -404,7 +405,7 @@ def read_tags(rows: Bytes2D, log_format: LogFormat) -> TagColumns:
 
 
 def _regular_tags(rows: Bytes2D, log_format: LogFormat) -> tuple[Bools, TagColumns]:
-    """Tags of the blocks in the kernel's form: a UUID follows only the first tag.
+    """Tags of the blocks in the kernel's form, in which a UUID follows only the first tag.
 
     Returns:
         (bool per block, True where it has that form; the tags of these blocks).
@@ -427,7 +428,7 @@ def _regular_tags(rows: Bytes2D, log_format: LogFormat) -> tuple[Bools, TagColum
 
 
 def _stepped_tags(rows: Bytes2D, log_format: LogFormat) -> TagColumns:
-    """Tags of blocks with UUIDs anywhere, by ordinal."""
+    """Tags of blocks in which a UUID may follow any tag, in the order of ordinals."""
     layout, size = log_format.tag, log_format.tag_bytes
     limit = rows.shape[1] - log_format.tail_bytes - size
     active = np.arange(len(rows))
@@ -526,6 +527,6 @@ def copies_checksums(seeds: Integers, rows: Bytes2D | Iterator[UInt8s], bits: In
         seeds: from `copy_seeds`, one per row.
         rows: uint8 array (n, block size) or an iterator over such rows, as stored in the log,
             with escaped copies not restored.
-        bits: int64 (n,), `LogFormat.checksum_bits`; of 16 bits the low ones are stored.
+        bits: int64 (n,), `LogFormat.checksum_bits`; for 16, only the low bits are kept.
     """
     return crc32c_each(widen(seeds), rows) & ((1 << bits) - 1)

@@ -1,9 +1,9 @@
 """Declarations of on-disk structures, each with two readers.
 
 Each structure is declared once as a construct `Struct`. `Layout` reads one structure with
-construct. It reads a table of them as a NumPy structured view with a dtype derived from the
-same declaration. The structures that each command reads first are read as a table of one row,
-because loading construct takes longer than the rest of the start (see `words`).
+construct. It reads a table of them as a NumPy structured view with a dtype derived from the same
+declaration. Structures that every command reads at its start are read as tables of one row, because
+loading construct takes longer than the rest of the start (see `words`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ext4kit.errors import CorruptError
 from ext4kit.parsers.words import Word
 from ext4kit.units import join
 
-# Any argument of memoryview; typing has a name for it only since Python 3.12.
+# Any valid argument of memoryview; `typing` has a name for this only since Python 3.12.
 Buffer = bytes | bytearray | memoryview | Any
 Structures = npt.NDArray[np.void]  # structured; a field of it is a column
 
@@ -122,8 +122,8 @@ class Text(str):
 def stored_values(kind: type, layout: Layout, row: Row) -> dict[str, Any]:
     """The values of a dataclass by field.
 
-    `Annotated` gives the stored field of each, or those of its lower and upper half. Other fields
-    are left out. The module of the class has no postponed annotations.
+    `Annotated` names the stored field of each value, or the stored fields of its lower and upper
+    half. Fields without it are omitted. The module of the class must not use postponed annotations.
     """
     values = {}
     for name, hint in kind.__annotations__.items():

@@ -47,7 +47,7 @@ HEADER_2 = Layout(
     Struct(
         "magic" / Bytes(6),
         "version" / Int16ub,
-        "header_size" / Int64ub,  # the JSON area included
+        "header_size" / Int64ub,  # including the JSON area
         "sequence" / Int64ub,
         "label" / Bytes(48),
         "checksum_algorithm" / Bytes(32),
@@ -56,7 +56,7 @@ HEADER_2 = Layout(
         "subsystem" / Bytes(48),
         "header_offset" / Int64ub,
         "padding" / Bytes(184),
-        "checksum" / Bytes(64),  # of the binary and the JSON area, zeros in this place
+        "checksum" / Bytes(64),  # of the binary and the JSON area, with zeros here
     ),
 )
 BINARY_2 = 4096
@@ -68,9 +68,9 @@ _MOST_SLOTS = 32  # as in cryptsetup
 _MOST_KEY = 1024
 _MOST_STRIPES = 1 << 13  # cryptsetup has always written 4,000
 _MOST_DIGEST = 64  # bytes
-_MOST_COST = (1 << 32) - 1  # iterations and KiB; what that costs is the opener's concern
+_MOST_COST = (1 << 32) - 1  # iterations, or KiB; the opener limits the actual cost
 _MOST_LANES = 64
-_LEAST_SALT = 8  # bytes; like the memory of a lane from RFC 9106
+_LEAST_SALT = 8  # bytes; this and the memory per lane are from RFC 9106
 _LEAST_MEMORY = 8  # KiB
 _MOST_OFFSET = 1 << 62
 _SHOWN = 40  # characters of a wrong value
@@ -84,7 +84,7 @@ class Derivation:
 
     Attributes:
         iterations: iterations of PBKDF2, passes of Argon2.
-        memory: KiB; like `lanes`, for Argon2 only.
+        memory: KiB; this and `lanes` are for Argon2 only.
     """
 
     kind: str
@@ -112,7 +112,7 @@ class Slot:
         key_bytes: bytes of the volume key.
         offset: byte offset of the key material, which has key_bytes * stripes bytes.
         cipher: cipher of the key material, "aes-xts-plain64".
-        cipher_bytes: bytes of the key of that cipher.
+        cipher_bytes: key size of that cipher in bytes.
         hash: hash of the anti-forensic splitter.
     """
 
@@ -133,7 +133,7 @@ class LuksHeader:
 
     Attributes:
         offset: byte offset of the encrypted payload.
-        size: its bytes; -1 means up to the end of the volume.
+        size: bytes of the payload; -1 means up to the end of the volume.
         cipher: "aes-xts-plain64" ...
         sector: bytes that are encrypted together.
         tweak: number of the first sector, in units of 512 bytes.
@@ -180,7 +180,7 @@ def parse_luks1(data: Buffer) -> LuksHeader:
 
 
 def header_size(data: Buffer) -> int:
-    """Size of the LUKS2 header at the start of `data` in bytes, with its JSON; 0 without one."""
+    """Bytes of the LUKS2 header at the start of `data`, including its JSON area; 0 without one."""
     if len(data) < HEADER_2.size or bytes(data[:6]) not in MAGICS:
         return 0
     size = int(HEADER_2.parse(data).header_size)
@@ -194,7 +194,7 @@ def parse_luks2(data: Buffer) -> LuksHeader:
         data: all `header_size` bytes of the header.
 
     Raises:
-        CorruptError: its checksum is wrong, or its values are not possible.
+        CorruptError: the checksum is wrong, or a value is not possible.
     """
     found = HEADER_2.parse(data)
     at = HEADER_2.offset_of("checksum")
@@ -264,7 +264,7 @@ def _derivation(facts: Facts) -> Derivation:
 
 
 def _number(facts: Facts, name: str, least: int, most: int) -> int:
-    """A number of the JSON area, where those of 64 bits are decimal strings."""
+    """A number of the JSON area, in which 64-bit numbers are decimal strings."""
     value = facts[name]
     text = "" if isinstance(value, bool) else str(value)[:_SHOWN]
     number = int(text) if text.isascii() and text.isdecimal() else -1
@@ -277,7 +277,7 @@ def _bounded(slot: Slot) -> Slot:
     """The slot, if its sizes and counts are possible.
 
     Raises:
-        CorruptError: one is not.
+        CorruptError: a size or count is not possible.
     """
     for name, value, most in (
         ("bytes of a key", slot.key_bytes, _MOST_KEY),

@@ -1,4 +1,4 @@
-"""Synthetic directories, which replace lost ones in a listing; never written to the evidence.
+"""Synthetic directories that replace lost ones in listings; they are never written to the evidence.
 
 Source: kernel Documentation/filesystems/ext4/directory.rst, ifork.rst and inodes.rst.
 """
@@ -32,7 +32,7 @@ def synthetic_directory(
         generation: generation to set if the inode is not known.
     """
     inode = bytearray(row)
-    fields = INODE.table(inode, 1)  # a view: what is written to it changes the bytes
+    fields = INODE.table(inode, 1)  # a view: writing to it changes the bytes
     if not any(inode):
         fields["i_mode"], fields["i_generation"] = stat.S_IFDIR, generation
         fields["i_links_count"] = 2
@@ -49,7 +49,7 @@ def synthetic_directory(
 
 
 def packed_entries(entries: list[tuple[bytes, int, int]], block_size: int) -> Bytes2D:
-    """Directory blocks, uint8 (n, block size), with these (name, inode, file type) entries."""
+    """Directory blocks, uint8 (n, block size), that contain (name, inode, file type) entries."""
     blocks, block = [], bytearray()
     last = 0
     for name, number, kind in entries:
@@ -65,7 +65,7 @@ def packed_entries(entries: list[tuple[bytes, int, int]], block_size: int) -> By
 
 
 def _closed(block: bytearray, last: int, block_size: int) -> bytes:
-    """The block with its last entry extended to the end; an unused entry if it has none."""
+    """The block with its last entry extended to the end; one unused entry if it is empty."""
     if not block:
         block += struct.pack("<IHBB", 0, 0, 0, 0)
     reach = block_size - last

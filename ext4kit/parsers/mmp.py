@@ -1,4 +1,4 @@
-"""The multiple mount protection block: the host that has the file system mounted, and the time.
+"""The block of multiple mount protection: the host that mounts the file system, and the time.
 
 Source: kernel Documentation/filesystems/ext4/mmp.rst.
 """

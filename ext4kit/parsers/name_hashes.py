@@ -1,4 +1,4 @@
-"""The hashes of names by which hashed directories are ordered, of many names at once.
+"""The name hashes that order hashed directories, computed for many names at once.
 
 Source: kernel fs/ext4/hash.c.
 """
@@ -26,7 +26,7 @@ _ROUNDS = (
 )
 _WORD = 0xFFFFFFFF
 _DEFAULT_SEED = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476)  # MD4's initial state
-_END_OF_DIRECTORY = 0xFFFFFFFE  # reserved for "read to the end": no name gets it
+_END_OF_DIRECTORY = 0xFFFFFFFE  # reserved for "read to the end", not used for names
 KNOWN = range(2 * UNSIGNED_STEP)
 Hashes = tuple[Int64s, Int64s]
 
@@ -51,14 +51,14 @@ def dirhashes(names: Names, version: int, seed: bytes) -> Hashes:
     """The hashes that order names in a hashed directory.
 
     Args:
-        names: the names (of a casefolded directory: the folded names).
-        version: one of `KNOWN`: of HASH_NAMES, `UNSIGNED_STEP` added if the superblock has the
-            flag for unsigned hashes.
+        names: the names; for a casefolded directory, the folded names.
+        version: one of `KNOWN`: a version of HASH_NAMES, plus `UNSIGNED_STEP` if the superblock has
+            the flag for unsigned hashes.
         seed: the 16 bytes of `s_hash_seed` on disk; zeros mean the default seed.
 
     Returns:
-        (major, minor), int64 (n,): major with bit 0 clear, as in the index; minor orders equal
-        majors.
+        (major, minor), int64 (n,): major has bit 0 clear, as in the index; minor orders names with
+            equal major.
     """
     kind, signed = version % UNSIGNED_STEP, version < UNSIGNED_STEP
     if kind == _LEGACY:
@@ -94,7 +94,7 @@ def _chained(names: Names, kind: int, seed: bytes, signed: bool) -> Hashes:
         some = np.flatnonzero(names.length > first)
         place, left = names.start[some] + first, names.length[some] - first
         key = _key(words, place, left, _WORDS[kind], signed)
-        if len(names) == 1:  # integers are 20 times as fast as columns of one row
+        if len(names) == 1:  # integers are 20 times faster than columns of one row
             numbers = step([int(part[0]) for part in state], [int(part[0]) for part in key])
             changed: list[Integers] = [np.array([number], np.uint32) for number in numbers]
         else:

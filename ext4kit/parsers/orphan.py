@@ -1,4 +1,4 @@
-"""The orphan file: inodes that were unlinked while open, or in truncation.
+"""The orphan file: inodes that were unlinked while open or were being truncated.
 
 Source: kernel Documentation/filesystems/ext4/orphan.rst and fs/ext4/orphan.c.
 """

@@ -64,11 +64,11 @@ class Qcow2Header:
         size: bytes of the disk.
         cluster_bits: a cluster is 1 << cluster_bits bytes.
         first_level: byte offset of the first-level table, and its number of entries.
-        zstd: compressed clusters are Zstandard, else raw deflate.
-        extended: second-level entries have 16 bytes, with a bitmap of 32 subclusters.
-        marked_corrupt: QEMU found damage and set the flag.
+        zstd: whether clusters are compressed with Zstandard; else with raw deflate.
+        extended: whether second-level entries have 16 bytes, with a bitmap of 32 subclusters.
+        marked_corrupt: whether QEMU found damage and set the flag.
         backing: byte offset and length of the backing file's name; (0, 0) without one.
-        snapshots: internal snapshots, which are not read.
+        snapshots: number of internal snapshots, which are not read.
     """
 
     size: int
@@ -125,7 +125,7 @@ def parse_header(data: Buffer) -> Qcow2Header:
 
 
 def compressed_place(entry: Entry, cluster_bits: int) -> tuple[Entry, Entry]:
-    """(byte offset in the file, maximum of bytes) of a compressed cluster, or of many."""
+    """(byte offset in the file, maximum size in bytes) of a compressed cluster, or of many."""
     shift = 62 - (cluster_bits - 8)
     offset = entry & ((1 << shift) - 1)
     sectors = ((entry & (COMPRESSED - 1)) >> shift) + 1

@@ -58,7 +58,7 @@ def parse_quota(data: Buffer, kind: int) -> tuple[Int64s, Int64s, Int64s]:
         kind: index into `MAGICS`.
 
     Raises:
-        CorruptError: the file is no quota file of that kind.
+        CorruptError: the file is not a quota file of that kind.
     """
     if QUOTA_HEADER.parse(data).dqh_magic != MAGICS[kind]:
         raise CorruptError(QUOTA_HEADER.name, 0, "wrong magic number")

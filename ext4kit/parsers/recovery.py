@@ -1,4 +1,4 @@
-"""The two superblocks after a recovery, computed from their bytes before it.
+"""The superblocks of file system and journal after a recovery, computed from those before it.
 
 Source: kernel fs/ext4/super.c, `ext4_load_journal`, `ext4_clear_journal_err`; fs/jbd2/journal.c,
 `jbd2_mark_journal_empty`; e2fsck/journal.c, `e2fsck_clear_recover`, `e2fsck_journal_release`.
@@ -21,9 +21,10 @@ def recovered_superblock(
 
     Args:
         after: the 1,024 bytes after the replay, which may be a copy from the log.
-        before: the 1,024 bytes on disk before; their error fields are newer than the log's copy.
-        failed: the recovery did not finish; the file system is marked as not valid.
-        errors: the journal recorded an error, or ended in a damaged transaction.
+        before: the 1,024 bytes on disk before the replay; their error fields are newer than those
+            in the log's copy.
+        failed: whether the recovery failed; the file system is then marked as not valid.
+        errors: whether the journal recorded an error or ended in a damaged transaction.
     """
     layout, body = superblock.SUPERBLOCK, bytearray(bytes(after))
     start, end = layout.offset_of("s_error_count"), layout.offset_of("s_mount_opts")
@@ -42,7 +43,7 @@ def emptied_journal_superblock(data: Buffer, sequence: int | None) -> bytes:
     """Bytes of a journal superblock for an empty log.
 
     Args:
-        data: its 1,024 bytes.
+        data: the 1,024 bytes of the superblock.
         sequence: stored tid of the next transaction; None keeps the present value.
     """
     body = bytearray(bytes(data))

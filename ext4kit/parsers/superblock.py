@@ -25,7 +25,7 @@ SUPERBLOCK = Layout(
         "s_free_inodes_count" / Int32ul,
         "s_first_data_block" / Int32ul,  # 1 with 1 KiB blocks, else 0
         "s_log_block_size" / Int32ul,  # block size is 2 ** (10 + this)
-        "s_log_cluster_size" / Int32ul,  # the same for clusters (bigalloc)
+        "s_log_cluster_size" / Int32ul,  # cluster size is 2 ** (10 + this) (bigalloc)
         "s_blocks_per_group" / Int32ul,
         "s_clusters_per_group" / Int32ul,
         "s_inodes_per_group" / Int32ul,
@@ -45,7 +45,7 @@ SUPERBLOCK = Layout(
         "s_def_resgid" / Int16ul,
         "s_first_ino" / Int32ul,  # first inode that is not reserved
         "s_inode_size" / Int16ul,
-        "s_block_group_nr" / Int16ul,  # group of this very copy
+        "s_block_group_nr" / Int16ul,  # group that contains this copy
         "s_feature_compat" / Int32ul,
         "s_feature_incompat" / Int32ul,
         "s_feature_ro_compat" / Int32ul,
@@ -131,7 +131,7 @@ SUPERBLOCK = Layout(
 class Superblock:
     """A superblock with plain names and joined values; times are seconds since 1970.
 
-    A field names what is stored of it (see `stored_values`).
+    The annotation of a field names its stored fields (see `stored_values`).
     """
 
     inodes_count: Annotated[int, "s_inodes_count"]
@@ -234,14 +234,14 @@ class Superblock:
         values = stored_values(cls, SUPERBLOCK, raw)
         compat, incompat = Compat(raw.s_feature_compat), Incompat(raw.s_feature_incompat)
         features = Features(compat, incompat, RoCompat(raw.s_feature_ro_compat))
-        if Incompat.BIT64 not in features:  # the upper halves do not count
+        if Incompat.BIT64 not in features:  # the upper halves are not valid
             for name in ("blocks_count", "reserved_blocks_count", "free_blocks_count"):
                 values[name] &= 0xFFFFFFFF
         body = memoryview(data)[offset : offset + SUPERBLOCK.size - 4]
         return cls(**values, features=features, computed_checksum=crc32c(ONES, body))
 
     def as_read_at(self, offset: int) -> Self:
-        """The superblock, with the group number that follows from byte `offset`.
+        """The superblock with its group number corrected to match byte `offset`.
 
         Tools that write revision 0 leave `s_block_group_nr` at 0 in every copy.
         """
@@ -264,7 +264,7 @@ class Superblock:
 
     @property
     def bits_per_group(self) -> int:
-        """Clusters in the block bitmap of a group, computed because the field may be wrong."""
+        """Number of clusters in a group, computed from blocks, because the field may be wrong."""
         return -(-self.blocks_per_group // self.cluster_ratio)
 
     @property
@@ -341,7 +341,8 @@ class Superblock:
 def judge(superblock: Superblock) -> str | None:
     """Why these bytes cannot be used as a superblock, or None if they can.
 
-    Only fields that reading needs are checked. Therefore a damaged but usable superblock passes.
+    Only fields that are needed for reading are checked, so that a damaged but usable superblock
+    passes.
     """
     size = superblock.block_size
     per_group = superblock.inodes_per_group

@@ -1,4 +1,4 @@
-"""Superblocks as columns: the sectors that can begin one, and the location stored in each.
+"""Superblocks as columns: the sectors that can begin one, and the location that each one states.
 
 A superblock has a magic of only two bytes. Therefore other fields must be valid too: sizes that
 the format allows, and an inode count that is the count per group times the number of groups. The
@@ -35,7 +35,7 @@ class SuperblockCopies(Table):
     """Superblock copies as columns, by offset.
 
     Attributes:
-        place: int64, byte offset of the copy.
+        place: int64, byte offset of the copy in the source.
         start: int64, byte offset of its file system according to the copy; may be negative.
         group: int64, group of the copy according to its field.
         identity: uint8 (n, 28): UUID, block size and group size; equal for one file system.
@@ -72,7 +72,7 @@ def superblocks_in(data: UInt8s, place: int, length: int) -> SuperblockCopies:
 
 
 def _plausible(raw: Structures) -> Bools:
-    """True where the fields are consistent, with the rules that `judge` has for one superblock."""
+    """True where the fields are consistent, by the rules that `judge` applies to one superblock."""
     old = raw["s_rev_level"] == 0
     by_clusters = widen(raw["s_feature_ro_compat"]) & int(RoCompat.BIGALLOC) != 0
     more = widen(raw["s_log_cluster_size"]) - widen(raw["s_log_block_size"])

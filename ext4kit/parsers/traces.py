@@ -1,4 +1,4 @@
-"""Detection of structures by their own bytes, in any data.
+"""Detection of structures in any data by their bytes alone.
 
 Source: kernel Documentation/filesystems/ext4/inodes.rst, directory.rst and ifork.rst.
 """
@@ -31,7 +31,7 @@ from ext4kit.parsers.inode import (
 from ext4kit.parsers.layout import Buffer
 from ext4kit.units import join, widen
 
-EARLIEST = 315_532_800  # 1980: `ctime` is from the system clock, which is set to a later time
+EARLIEST = 315_532_800  # 1980; `ctime` comes from the system clock, which is always later
 _KNOWN_FLAGS = sum(int(flag) for flag in InodeFlags) | 0x700 | 0x1C000000 | 0x400000
 _I_BLOCK = INODE.offset_of("i_block")
 _DOT = (b"\x0c\x00\x01\x02.\0\0\0", b"\x0c\x00\x01\x00.\0\0\0")  # rec_len 12, `.`; typed or not
@@ -39,7 +39,7 @@ _TAIL = bytes((0, 0, 0, 0, DIRENT_TAIL.size, 0, 0, TAIL_FILE_TYPE))
 
 
 def plausible_inodes(slots: Bytes2D) -> Rows:
-    """Rows (int64) that are plausible as an inode in use.
+    """Rows (int64) that are plausible as inodes in use.
 
     Args:
         slots: uint8 (n, 128) or wider: the first 128 bytes at every possible offset of an inode.
@@ -65,7 +65,7 @@ def plausible_inodes(slots: Bytes2D) -> Rows:
 def first_blocks(
     slots: Bytes2D, rows: Rows, kind: int, least: int = 0
 ) -> tuple[Rows, Int64s, Int64s]:
-    """(row, first block, generation) of the inodes of a type whose first block is in `i_block`.
+    """(row, first block, generation) of inodes of one type whose first block is in `i_block`.
 
     Args:
         slots: uint8 (n, 128) or wider.
@@ -87,7 +87,7 @@ def first_blocks(
 
 
 def inline_extents(inode: Buffer) -> list[tuple[int, int]]:
-    """(first block, blocks) of the extents in the inode itself; empty for a deeper tree."""
+    """(first block, number of blocks) of the extents in the inode; empty for a deeper tree."""
     raw = INODE.table(inode, 1)
     root = np.ascontiguousarray(raw["i_block"]).reshape(1, -1)
     sound, entries, _, depth = parse_headers(root)
@@ -99,14 +99,14 @@ def inline_extents(inode: Buffer) -> list[tuple[int, int]]:
 
 
 def find_dot_entries(units: Bytes2D) -> tuple[Rows, Int64s, Int64s, bool]:
-    """The first blocks of directories, by their entries `.` and `..`.
+    """The first blocks of directories, detected by their entries `.` and `..`.
 
     Args:
         units: uint8 (n, at least 24), the bytes at every possible offset of a block.
 
     Returns:
-        (row, inode number of the directory, that of its parent, int64; whether an entry has the
-        type of a directory, which shows the filetype feature).
+        (row, inode number of the directory, inode number of its parent, all int64; whether an entry
+        has the type of a directory, which shows the filetype feature).
     """
     heads = np.ascontiguousarray(units[:, 4:12]).view("<u8")[:, 0]
     typed, plain = (heads == int.from_bytes(dot, "little") for dot in _DOT)
@@ -125,10 +125,10 @@ def find_dirblock_tails(units: Bytes2D) -> Rows:
 
 
 def inode_marks(rows: Bytes2D) -> tuple[Int64s, Bools]:
-    """Inode number ^ seed of the file system, from the checksum of each inode.
+    """(Inode number ^ file system seed) of each inode, from its checksum.
 
-    A register is linear in its start. Therefore the checksum gives the four bytes of the number
-    and the seed only in combination.
+    A register is linear in its start. Therefore the checksum gives only the combination of inode
+    number and seed.
 
     Args:
         rows: uint8 (n, inode size).
@@ -149,7 +149,7 @@ def inode_marks(rows: Bytes2D) -> tuple[Int64s, Bools]:
 
 
 def directory_inode_seeds(blocks: Bytes2D) -> Int64s:
-    """Checksum seeds of the owners (from number and generation), from tails of directory blocks.
+    """The owners' checksum seeds (which depend on number and generation), from block tails.
 
     Args:
         blocks: uint8 (n, block size), each with a tail.
@@ -160,7 +160,7 @@ def directory_inode_seeds(blocks: Bytes2D) -> Int64s:
 
 
 def checksum_residues(registers: Int64s, generations: Int64s) -> Int64s:
-    """Inode number ^ seed of the file system, from an inode's checksum seed and generation."""
+    """(Inode number ^ file system seed), from each inode's checksum seed and generation."""
     bodies = np.ascontiguousarray(generations.astype("<u4")).view(np.uint8).reshape(-1, 4)
     alone = crc32c_each(np.zeros(len(registers), np.int64), bodies)
     return crc32c_back(registers ^ alone, 8)

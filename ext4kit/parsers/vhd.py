@@ -19,7 +19,7 @@ FOOTER = Layout(
         "cookie" / Bytes(8),
         "features" / Int32ub,
         "file_format_version" / Int32ub,
-        "data_offset" / Int64ub,  # of the header, in bytes
+        "data_offset" / Int64ub,  # byte offset of the header
         "time_stamp" / Int32ub,
         "creator_application" / Bytes(4),
         "creator_version" / Int32ub,
@@ -61,7 +61,7 @@ HEADER = Layout(
         "reserved2" / Bytes(256),
     ),
 )
-ABSENT = 0xFFFFFFFF  # in the table: the block is not in the file
+ABSENT = 0xFFFFFFFF  # table entry of a block that is not in the file
 FIXED, DYNAMIC, DIFFERENCING = 2, 3, 4
 _HEADER_COOKIE = b"cxsparse"
 _MOST_BLOCK = 1 << 30
@@ -161,6 +161,6 @@ def parse_header(data: Buffer, offset: int) -> VhdHeader:
 
 
 def _fits(data: Buffer, field: int, stored: int) -> bool:
-    """Whether a checksum is the complement of the sum of all bytes except its own."""
+    """Whether the stored checksum is the complement of the sum of all bytes outside its field."""
     raw = bytes(data)
     return ~(sum(raw) - sum(raw[field : field + 4])) & 0xFFFFFFFF == stored

@@ -1,8 +1,8 @@
-"""Declarations in the notation of construct that do not import it.
+"""Declarations in the notation of construct, without importing it.
 
-NumPy reads the tables. Therefore a declaration is only recorded, and converted to a construct
-object when construct has to read or build a structure. If construct is imported at the start,
-`ls -l` of a root directory with 120,000 files needs 38 MiB instead of 32 MiB.
+Tables are read with NumPy. Therefore a declaration is only recorded, and it is converted to a
+construct object when construct has to read or build a structure. If construct is imported at the
+start, `ls -l` of a root directory with 120,000 files needs 38 MiB instead of 32 MiB.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"Int(8|16|32|64)([us])([lb])")
 
 
 class Word:
-    """A name of construct, the arguments of its call, and the name of the declared field.
+    """A name from construct, the arguments of its call, and the name of the declared field.
 
     Attributes:
         word: the name in construct.
@@ -31,11 +31,11 @@ class Word:
         self.name = name
 
     def __call__(self, *arguments: Any) -> Word:
-        """The word with the arguments of a call, as for construct."""
+        """This word with call arguments, as in construct's notation."""
         return Word(self.word, arguments)
 
     def __rtruediv__(self, name: str) -> Word:
-        """The word with the name of a field."""
+        """This word with the name of a field."""
         return Word(self.word, self.arguments, name)
 
     @property
@@ -45,7 +45,7 @@ class Word:
 
     @property
     def spoken(self) -> Any:
-        """The construct object of the word."""
+        """The construct object that this word stands for."""
         import construct
 
         found = getattr(construct, self.word)

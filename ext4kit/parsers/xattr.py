@@ -22,7 +22,7 @@ XATTR_BLOCK_HEADER = Layout(
         "h_magic" / Int32ul,  # MAGIC
         "h_refcount" / Int32ul,  # inodes that share the block
         "h_blocks" / Int32ul,  # always 1
-        "h_hash" / Int32ul,  # of the entries' hashes, to find blocks that can be shared
+        "h_hash" / Int32ul,  # hash over the entries' hashes, to find blocks to share
         "h_checksum" / Int32ul,  # crc32c(fs seed, le64 block number, block with this zeroed)
         "h_reserved" / Array(3, Int32ul),
     ),
@@ -41,7 +41,7 @@ XATTR_ENTRY = Layout(
         "e_value_offs" / Int16ul,  # from the block's start, or from the first entry in a body
         "e_value_inum" / Int32ul,  # inode that holds the value (ea_inode), or 0
         "e_value_size" / Int32ul,  # bytes
-        "e_hash" / Int32ul,  # over name and value; may be 0 in an inode body
+        "e_hash" / Int32ul,  # hash of name and value; may be 0 in an inode body
     ),
 )
 
@@ -59,21 +59,21 @@ PREFIXES = {
     SYSTEM: b"system.",
     8: b"system.richacl",
     ENCRYPTION: b"",  # the encryption context: named "c" and never listed
-    10: b"gnu.",  # of the Hurd
+    10: b"gnu.",  # used by the Hurd
 }
-LARGEST_VALUE = 1 << 24  # ext4's own limit; system calls stop at 64 KiB
+LARGEST_VALUE = 1 << 24  # ext4's limit; system calls allow only 64 KiB
 
 
 @dataclass(frozen=True, slots=True)
 class XattrEntry:
-    """One attribute from its entry.
+    """One attribute, as its entry describes it.
 
     Attributes:
         name: name with its prefix, for example `user.comment`; an index without a known prefix
             gives `index-<n>.`.
         index: `e_name_index`.
         suffix: the stored name, without prefix.
-        value: the bytes, or None if they are in a separate inode.
+        value: bytes of the value, or None if they are in a separate inode.
         value_inode: number of that inode, or 0.
         value_size: bytes.
         hash: stored `e_hash`.
@@ -124,11 +124,11 @@ def parse_block_header(block: Buffer) -> XattrBlock:
 
 
 def entry_offsets(data: Buffer, start: int, end: int) -> Iterator[int]:
-    """Byte offsets of the entries from `start` on, up to the four zero bytes past the last.
+    """Byte offsets of the entries from `start` to the four zero bytes after the last one.
 
     Raises:
-        CorruptError: raised past the last valid entry, if an entry exceeds the area or the
-            zero bytes are missing.
+        CorruptError: an entry exceeds the area, or the zero bytes are missing; raised after the
+            last valid entry.
     """
     view = memoryview(data)
     offset = start
@@ -206,10 +206,10 @@ def entry_hash(suffix: bytes, value_words: list[int], *, signed: bool = False) -
 
     Args:
         suffix: the stored name.
-        value_words: the value, zero-padded to words; for a value in a separate inode, the one
+        value_words: the value, zero-padded to words; for a value in a separate inode, the single
             word crc32c(fs seed, value).
-        signed: characters of the name are signed, as in x86 kernels before 6.2; this matters
-            only for names with bytes above 127.
+        signed: whether characters of the name are signed, as in x86 kernels before 6.2; this
+            matters only for names with bytes above 127.
     """
     register = 0
     for byte in suffix:

@@ -1,4 +1,4 @@
-"""Recovery of deleted files: candidates, names, later owners, grades, records, output."""
+"""Recovery of deleted files: candidates, names, later owners, grades, records and output."""
 
 from ext4kit.recovery.as_of_proof import vouch_by_recovery
 from ext4kit.recovery.deleted_files import DeletedFiles

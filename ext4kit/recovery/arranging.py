@@ -1,4 +1,4 @@
-"""Searched files and contents without an inode, as `hmm` takes them."""
+"""Prepares deleted files and contents without an inode as input for `matching.hmm`."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ from ext4kit.recovery.matching_input import DirectoryIds, PlacedFiles
 from ext4kit.recovery.names import KnownName
 
 MAX_VERSION_UNMOVED = (
-    4  # i_version of what was made, written, and given times and an owner or a mode
+    4  # maximum i_version of a file that was written once, and given times and owner or mode
 )
-MIN_VERSION_MOVED = 8  # from which on it may have been written more than once
-P_ABSENT_REWRITTEN = 0.3  # of these, and of those since when others were made, lie elsewhere
-P_ABSENT_FRAGMENTED = 0.9  # of those that had more than one extent
-P_ABSENT_MIN, P_ABSENT_MAX = 0.05, 0.8  # of all files, at least and at most
-P_UNASSIGNED_MIN = 0.005  # of the contents are nobody's, at least
-P_NEIGHBOUR_KNOWN = 0.8  # what lies beside a content among known files has to be that likely
-MAX_PAIRS = 20_000_000  # of a file and a content in one problem; more are split into parts
+MIN_VERSION_MOVED = 8  # i_version from which on a file may have been rewritten
+P_ABSENT_REWRITTEN = 0.3  # share of these, and of files with later inodes, that are absent
+P_ABSENT_FRAGMENTED = 0.9  # share of files with several extents that are absent
+P_ABSENT_MIN, P_ABSENT_MAX = 0.05, 0.8  # limits of the share of other files that are absent
+P_UNASSIGNED_MIN = 0.005  # minimum share of contents that belong to no searched file
+P_NEIGHBOUR_KNOWN = 0.8  # minimum probability of the neighbours of a content among known files
+MAX_PAIRS = 20_000_000  # maximum pairs of file and content in a problem; larger ones are split
 MAX_PAIRS_OF_PART = 20_000_000
-FILES_PER_PART = 1850  # files that are matched in each, beside those around them
-CREATION_WINDOW = 150  # files made before one that has a name, and after it, are looked at then
-ENCLOSED_FILES_PER_PART, ENCLOSED_WINDOW = 128, 8  # the same where contents are enclosed
-MIN_ENCLOSED_FILES = 448  # fewer are matched at once
-ENCLOSED_SPAN = 16  # files made between the two known files that enclose a content
-MIN_ENCLOSED = 0.98  # share of the contents
-_EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second extent and of those after it
+FILES_PER_PART = 1850  # files that one part decides on, in addition to the files around them
+CREATION_WINDOW = 150  # files created before and after a named file that are then included
+ENCLOSED_FILES_PER_PART, ENCLOSED_WINDOW = 128, 8  # the same if contents are enclosed
+MIN_ENCLOSED_FILES = 448  # fewer files are matched in one part
+ENCLOSED_SPAN = 16  # maximum files created between the two known files that enclose a content
+MIN_ENCLOSED = 0.98  # minimum share of enclosed contents
+_EXTENT_STARTS = [6, 9, 12]  # words of i_block: ee_block of the second, third and fourth extent
 
 
 def no_later_instance(blocks: BlockAttribution, rows: Int64s) -> Bools:
-    """Per state (bool) of a freed inode without a map: no later inode came after it was freed.
+    """Per state (bool) of a freed inode without a map: True if no later inode is known.
 
-    A later inode of this number may have used its blocks, and so may further ones in between that
-    left no record.
+    A later inode was created after the freed inode was freed. It is another instance of the same
+    number, or an inode of another state in `rows`. It may have used the blocks of the freed inode,
+    and so may further inodes that left no record.
     """
     newest, gone = _instance_times(blocks, rows)
     made = np.maximum(newest, blocks.history.states.table.crtime[rows].max(initial=0))
@@ -52,7 +53,7 @@ def no_later_instance(blocks: BlockAttribution, rows: Int64s) -> Bools:
 
 
 def _instance_times(blocks: BlockAttribution, rows: Int64s) -> tuple[Int64s, Int64s]:
-    """Per state: creation of the newest instance of its number, and end of its own instance."""
+    """Per state: creation time of the newest instance of its number, end of its own instance."""
     table, life = blocks.history.states.table, blocks.history.states.instance
     last = np.searchsorted(life, life[rows], side="right") - 1
     known, number = np.unique(table.number, return_inverse=True)
@@ -62,15 +63,15 @@ def _instance_times(blocks: BlockAttribution, rows: Int64s) -> tuple[Int64s, Int
 
 
 class MatchingProblem:
-    """Searched files in creation order, contents in disk order.
+    """A matching problem: searched files in creation order, and contents in disk order.
 
     Args:
-        blocks: of the candidates.
-        contents: found without an inode.
+        blocks: block attribution of the candidates.
+        contents: contents found without an inode.
         known: files whose blocks are known.
-        names: of the candidates.
-        places: candidates that are asked for, by time and number.
-        rows: contents, by first block.
+        names: names of the candidates.
+        places: candidates whose content is searched for, sorted by creation time and number.
+        rows: rows of the contents, in allocation order.
     """
 
     def __init__(
@@ -100,18 +101,18 @@ class MatchingProblem:
 
     @cached_property
     def has_name(self) -> Bools:
-        """Bool per file."""
+        """Bool per file: True if the file has a known name."""
         return np.array([name is not None for name in self.names], bool)
 
     @cached_property
     def enclosed(self) -> Bools:
-        """Bool per content: the known files on both sides were made at about the same time."""
+        """Bool per content: True if few files were created between its known neighbours."""
         before, after = self.previous.rank, self.next.rank
         found: Bools = (before != NOTHING) & (after >= before) & (after - before <= ENCLOSED_SPAN)
         return found
 
     def absence_probability(self, some: Int64s, unclaimed: float) -> Float64s:
-        """How likely the content of each of some files is not there.
+        """Probability that the content of each of some files is no longer on the disk.
 
         Args:
             some: rows of the files.
@@ -135,9 +136,9 @@ class DiskPart:
 
     Attributes:
         files: rows of the files, in creation order.
-        own: bool, files that this part decides on; others are around them.
+        own: bool, True for files that this part decides on; the other files are around these.
         contents: rows of the contents, in disk order.
-        unclaimed: share of contents without a file, below 0 for files without a content.
+        unclaimed: share of contents without a file; negative if there are files without content.
     """
 
     files: Rows
@@ -147,12 +148,13 @@ class DiskPart:
 
 
 def split_problem(matching: MatchingProblem) -> Iterator[DiskPart]:
-    """The parts of a problem: files made one after the other, and the contents among them.
+    """The parts of a problem: files created one after the other, and the contents among them.
 
-    A small problem is one part. Of a large one, only what was made around named files is looked at.
-    Where known files enclose nearly every content, files made long before or after these tell
-    nothing of it: then the parts are what lies between known files around named ones, and the work
-    is in proportion to these. The last part has the files for which there is nothing to go by.
+    A small problem is a single part. In a large problem, only files created around named files are
+    considered. If known files enclose nearly every content, files created long before or after
+    these known files are no evidence for the content. The parts then begin and end at known files
+    around named files, so that the work is proportional to the number of named files. The last part
+    then has the files without any evidence.
     """
     files, contents = np.arange(len(matching.places)), np.arange(len(matching.rows))
     share, large = 1 - len(files) / len(contents), len(files) * len(contents) > MAX_PAIRS
@@ -180,14 +182,14 @@ def _enclosed_parts(matching: MatchingProblem, files: Rows, share: float) -> Ite
 
     Args:
         matching: known files enclose nearly all of its contents.
-        files: those that the parts decide on.
-        share: `DiskPart.unclaimed` of all of them.
+        files: the files that the parts decide on.
+        share: `DiskPart.unclaimed` of all parts.
     """
     every = np.arange(len(matching.places))
     sides = np.concatenate(
         [matching.previous.rank[matching.enclosed], matching.next.rank[matching.enclosed]]
     )
-    piece = np.searchsorted(np.unique(sides), every, side="right")  # files between two known ones
+    piece = np.searchsorted(np.unique(sides), every, side="right")  # interval between known files
     solved = np.isin(piece, piece[near(matching.has_name, ENCLOSED_WINDOW)])
     changes = np.flatnonzero(np.diff(solved)) + 1
     among = _ContentsAmong(matching, matching.enclosed)
@@ -207,11 +209,11 @@ def _enclosed_parts(matching: MatchingProblem, files: Rows, share: float) -> Ite
 
 
 class _ContentsAmong:
-    """Contents by the ranks of the known files beside them.
+    """Finds contents by the ranks of the known files before and after them.
 
     Args:
         matching: all files and contents.
-        by_both: bool per content, where both known files have to be in a range, not only one.
+        by_both: bool per content, True where both known files must be in a range and not only one.
     """
 
     def __init__(self, matching: MatchingProblem, by_both: Bools) -> None:
@@ -219,7 +221,7 @@ class _ContentsAmong:
         self._orders = [np.argsort(side, kind="stable") for side in self._sides]
 
     def find(self, first: int, last: int) -> Rows:
-        """Contents beside known files of the ranks `first` to `last`, in disk order."""
+        """Contents whose known neighbours have ranks from `first` to `last`, in disk order."""
         found = []
         for side, order in zip(self._sides, self._orders, strict=True):
             low = np.searchsorted(side, first, side="left", sorter=order)
@@ -231,7 +233,7 @@ class _ContentsAmong:
 
 
 def near(marked: Bools, distance: int) -> Bools:
-    """Bool: one that is marked is among so many before or after."""
+    """Bool: True where a marked element is at most `distance` elements away."""
     sums = np.append(0, np.cumsum(marked))
     every = np.arange(len(marked))
     low, high = np.maximum(every - distance, 0), np.minimum(every + distance + 1, len(marked))
@@ -239,7 +241,7 @@ def near(marked: Bools, distance: int) -> Bools:
 
 
 def observations_of(matching: MatchingProblem, part: DiskPart, classes: Int64s) -> Observations:
-    """Contents with the known files beside them."""
+    """The contents of a part as observations, with the known files before and after them."""
     some, contents = part.files, part.contents
     unassigned = np.full(len(contents), max(P_UNASSIGNED_MIN, part.unclaimed))
     before = _neighbour_subset(matching.previous, some, contents)
@@ -250,9 +252,9 @@ def observations_of(matching: MatchingProblem, part: DiskPart, classes: Int64s) 
 
 
 class JointProblem:
-    """Contents and runs of known files in one order, for disks where much is nobody's.
+    """Contents and runs of known files in one sequence, where many contents have no file.
 
-    There a known file tells more of the next content than the last content does.
+    In this case, a known file is better evidence for the next content than the previous content.
     """
 
     def __init__(self, matching: MatchingProblem, some: Int64s, contents: Int64s) -> None:
@@ -262,7 +264,7 @@ class JointProblem:
         owners, self._owner = np.unique(owner[near], return_inverse=True)
         time = np.concatenate([matching.table.crtime[some], matching.placed.time[owners]])
         number = np.concatenate([matching.table.number[some], matching.placed.number[owners]])
-        self._made = np.lexsort((number, time))  # asked for first, then known ones
+        self._made = np.lexsort((number, time))  # searched files first, then known ones
         self._folder = matching.placed_folder[owners]
         rows = matching.rows[contents]
         first = np.concatenate([matching.contents.first_block[rows], first[near]])
@@ -272,13 +274,13 @@ class JointProblem:
 
     @property
     def is_small_enough(self) -> bool:
-        """Whether they are not too many to be matched together."""
+        """Whether the problem is small enough to be solved in one piece."""
         return len(self._made) * len(self._order) <= MAX_PAIRS
 
     def with_known_runs(
         self, files: FileStates, classes: Int64s, mentioned: Mentions, unassigned: float
     ) -> tuple[Observations, FileStates, Mentions]:
-        """All of it as `align` takes it."""
+        """(observations, files, mentions) of the whole problem, as input for the matching."""
         others, runs = len(self._made) - self._files, len(self._owner)
         none = np.zeros(others, np.int64)
         every = FileStates(
@@ -302,7 +304,7 @@ class JointProblem:
         return observed, every, told
 
     def has_known_neighbours(self, aligned: Posteriors) -> Bools:
-        """Bool per content: what lies before and after is known, or as good as known."""
+        """Bool per content: True if its neighbours on both sides are known, or nearly certain."""
         likely = np.zeros(len(self._order) + 2)
         np.maximum.at(likely, aligned.observation + 1, aligned.probability)
         likely[[0, -1]] = 1
@@ -311,13 +313,13 @@ class JointProblem:
         )
 
     def of_contents(self, held: Bools) -> Bools:
-        """Values of the contents, of those of contents and runs in disk order."""
+        """The values of the contents, from values of contents and runs in disk order."""
         found = np.empty(len(self._order), bool)
         found[self._order] = held
         return found[: self._contents]
 
     def restrict(self, aligned: Posteriors) -> Posteriors:
-        """The answer for contents and the files that are asked for."""
+        """The posteriors restricted to the contents and the searched files."""
         content, file = self._order[aligned.observation], self._made[aligned.state]
         kept = (content < self._contents) & (file < self._files)
         claimed = np.empty(len(self._made))
@@ -327,7 +329,7 @@ class JointProblem:
 
 
 def _neighbour_subset(side: NeighbourFiles, some: Int64s, contents: Int64s) -> NeighbourFiles:
-    """Known files beside some contents, as some of the files are counted."""
+    """The known files next to some contents, with ranks counted among some of the files."""
     made = side.rank[contents]
     there = made != NOTHING
     return NeighbourFiles(

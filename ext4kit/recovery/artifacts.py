@@ -38,11 +38,11 @@ class UnallocatedScan:
     """Results of one scan of unallocated space and untagged journal blocks.
 
     Attributes:
-        space: the space scanned.
+        space: the space that was scanned.
         metadata: metadata blocks.
         pointers: blocks (n,) that may be indirect blocks.
-        data_ends: of each batch.
-        block_features: for carving; None without it.
+        data_ends: data ends of each batch.
+        block_features: block features for carving; None without carving.
     """
 
     space: UnallocatedSpace
@@ -57,14 +57,14 @@ class Artifacts:
     """Artifacts of deleted files in unallocated space and untagged journal blocks.
 
     Attributes:
-        history: includes the older states found.
-        space: the space scanned.
+        history: the history, including older states that were found.
+        space: the space that was scanned.
         metadata: metadata blocks.
         maps: rebuilt maps of files without a content state.
         entries: entries of directory blocks.
         untagged: untagged journal blocks that may hold file contents.
         headless_bodies: data listed by freed indirect blocks of files with an unknown start.
-        block_features: for carving; None without it.
+        block_features: block features for carving; None without carving.
     """
 
     history: History
@@ -80,11 +80,11 @@ class Artifacts:
 def scan_unallocated(
     history: History, sources: Set[SearchSource], progress: Progress | None = None
 ) -> UnallocatedScan:
-    """Scan unallocated space once for all `sources`.
+    """Scan the unallocated space once for all `sources`.
 
     Args:
         history: states in the tagged journal and the inode tables.
-        sources: JOURNAL alone reads nothing.
+        sources: sources to search; with JOURNAL alone, nothing is read.
         progress: called with (bytes done, total bytes).
     """
     if sources - {SearchSource.JOURNAL}:
@@ -115,9 +115,9 @@ def derive_artifacts(
     """Derive older states, rebuilt maps and directory entries from a scan.
 
     Args:
-        history: the states without older ones.
-        scan: of unallocated space.
-        sources: as in the scan.
+        history: the states without the older ones.
+        scan: the scan of unallocated space.
+        sources: the sources of the scan.
     """
     space, metadata, features = scan.space, scan.metadata, scan.block_features
     untagged = UntaggedBlocks.from_scan(
@@ -136,7 +136,8 @@ def derive_artifacts(
         [from_leaves, from_freed_blocks(history, space, blocks), from_indirect_maps(trees)]
     )
     numbers = history.number[~history.is_allocated]
-    wanted = sparse_flags(int(numbers.max(initial=0)) + 2)  # the last one stands for all beyond
+    # the last element stands for all larger inode numbers
+    wanted = sparse_flags(int(numbers.max(initial=0)) + 2)
     wanted[numbers] = True
     entries = find_directory_entries(space, metadata, owners, wanted)
     bodies = headless_bodies(trees)

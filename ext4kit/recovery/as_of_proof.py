@@ -13,8 +13,10 @@ from ext4kit.as_of.content_certainty import RecoveredContents, are_same
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.content import Content, GradedContent
+from ext4kit.history import read_history
 from ext4kit.parsers.inode import InodeTable
 from ext4kit.problems import Problems
+from ext4kit.recovery.grading.unlogged_reuse import last_unclean_shutdown
 from ext4kit.recovery.pipeline import find_deleted
 from ext4kit.recovery.records import FoundFiles
 from ext4kit.recovery.search_sources import JOURNAL_ONLY
@@ -26,16 +28,30 @@ def vouch_by_recovery(fs: FileSystem) -> None:
     The journal is searched when a content is first in doubt.
     """
     assert isinstance(fs, AsOfFileSystem)
-    found = cache(lambda: _recovered_contents(fs.now, fs.moment.order))
-    fs.vouch_by(lambda table: found()(table))
+    tid = fs.moment.order
+    found = cache(lambda: _recovered_contents(fs.now, tid))
+    fs.vouch_by(lambda table: found()(table), lambda: _may_be_unclean(fs.now, tid))
+
+
+def _quiet(now: FileSystem) -> FileSystem:
+    """The same file system with problems of its own, which `recover` reports."""
+    quiet = FileSystem(now.blocks, now.superblock, Problems())
+    quiet.journal_device = now.journal_device
+    return quiet
+
+
+def _may_be_unclean(now: FileSystem, tid: int) -> bool:
+    """Whether the file system may have gone down without an unmount after a transaction."""
+    if now.superblock.needs_recovery:
+        return True
+    history = read_history(_quiet(now), directories_only=True)
+    return last_unclean_shutdown(history) >= tid
 
 
 def _recovered_contents(now: FileSystem, tid: int) -> RecoveredContents:
     """From inodes as of a tid, their contents; no content if the search fails."""
-    quiet = FileSystem(now.blocks, now.superblock, Problems())  # `recover` reports its problems
-    quiet.journal_device = now.journal_device
     try:
-        files = find_deleted(quiet, sources=JOURNAL_ONLY, as_of=tid).files
+        files = find_deleted(_quiet(now), sources=JOURNAL_ONLY, as_of=tid).files
     except Ext4kitError:
         return lambda table: [None] * len(table)
     assert isinstance(files, FoundFiles)

@@ -1,4 +1,4 @@
-"""Blocks of all candidates, and which other inodes used them later."""
+"""The blocks of all candidates, and the inodes that used these blocks later."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ _NO_RUNS = Runs.empty()
 
 @dataclass(frozen=True, slots=True)
 class BlockAttribution:
-    """The blocks of all candidates and their later owners; candidates are rows.
+    """The blocks of all candidates and their later owners, with one row per candidate.
 
     Attributes:
         history: the states.
-        candidates: one row each.
-        transactions: of the journal, by tid.
-        deletion: when and how each was deleted.
+        candidates: the candidates.
+        transactions: transactions of the journal, by tid.
+        deletion: when and how each candidate was deleted.
         runs: content blocks up to the size; `owner` is the candidate.
         bounds: rows `bounds[n]` to `bounds[n + 1]` of `runs` belong to candidate n.
-        sizes: bytes (n,); without an inode, up to the last nonzero byte.
-        block_counts: content blocks (n,).
-        freed_tid: (n,) uses by other inodes after this tid are reuse; TID_NONE while the
-            candidate still holds its blocks.
+        sizes: bytes (n,); if no inode states a size, bytes up to the last nonzero one.
+        block_counts: number of content blocks (n,).
+        freed_tid: (n,), tid after which uses by other inodes count as reuse; TID_NONE if the
+            candidate still has its blocks.
         uses: recorded block uses.
         reuse: blocks that other inodes used later.
-        competing: blocks shared with an inode that was freed later or at the same time.
-        tagged: content with tagged copies in the journal.
-        untagged: content with untagged copies in the journal.
-        unassigned: log blocks (m,) of untagged copies of unknown files.
+        competing: blocks that a competing inode, freed later or at the same time, mapped too.
+        tagged: content blocks with tagged copies in the journal.
+        untagged: content blocks with untagged copies in the journal.
+        unassigned: log blocks (m,) with untagged copies of unknown files.
         tree_block_reused: bool (n,), True where a tree block without a checksum was reused.
     """
 
@@ -82,14 +82,15 @@ class BlockAttribution:
 
 
 def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttribution:
-    """The blocks of each candidate and their other owners."""
+    """Find the blocks of each candidate and the other owners of these blocks."""
     history, row = artifacts.history, candidates.state_row
     instance, tid = history.states.instance[row], history.states.tid[row]
     runs, uses = clip_to_size(history, candidates), recorded_uses(history)
     freed = np.where(candidates.freed_tid == TID_ON_DISK, tid, candidates.freed_tid)
-    # An earlier state may have been written over in the transaction that ended it.
+    # The content of an earlier state may have been overwritten in the transaction that ended the
+    # state.
     freed = np.where(candidates.superseded & (freed > tid), freed - 1, freed)
-    since = np.where(tid == TID_ON_DISK, freed, tid)  # another inode with a block later took it
+    since = np.where(tid == TID_ON_DISK, freed, tid)  # later owners have reused it
     reuse = find_reuse(history, uses, runs, instance, since, freed)
     untagged, unassigned = find_untagged_copies(
         history, candidates, runs, reuse.candidate, artifacts.untagged
@@ -118,7 +119,7 @@ def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttri
 def _tree_block_reused(
     history: History, candidates: Candidates, uses: RecordedUses, since: Int64s, freed: Int64s
 ) -> Bools:
-    """True where a tree block was reused that neither a checksum nor a copy verifies."""
+    """True where a tree block was reused and neither a checksum nor a journal copy verifies it."""
     owner, block = candidates.tree_blocks
     row, states = candidates.state_row, history.states
     by_extents = (states.table.flags[row] & int(InodeFlags.EXTENTS)) != 0
@@ -134,11 +135,11 @@ def _tree_block_reused(
 
 
 def find_competing(history: History, candidates: Candidates, runs: Runs) -> BlockReuse:
-    """Blocks of candidates that a competing inode, freed later, mapped too.
+    """Blocks of candidates that a competing inode mapped too.
 
-    Where the journal has no record of the blocks, the deletion times decide which inode was the
-    last owner. Inodes freed in the same second compete with each other, unless the journal shows
-    that one was freed before the other had the blocks.
+    If the journal has no record of the blocks, the deletion times decide which inode was the last
+    owner. Inodes freed in the same second compete with each other, unless the journal shows that
+    one of them was freed before the other had the blocks.
     """
     states, table = history.states, history.states.table
     freed = candidates.size_unknown | (candidates.map_source == INODE_TABLE)
@@ -152,7 +153,7 @@ def find_competing(history: History, candidates: Candidates, runs: Runs) -> Bloc
     later = dtime[others.owner[other]] >= dtime[runs.owner[mine]]
     later &= instance[others.owner[other]] != instance[runs.owner[mine]]
     later &= candidates.freed_tid[runs.owner[mine]] != TID_NONE
-    if history.gaps.restarted_at == NO_RESTART:  # else a lower tid may be newer
+    if history.gaps.restarted_at == NO_RESTART:  # if the ids restarted, a lower tid may be newer
         tid = states.tid[candidates.state_row[runs.owner[mine]]]
         later &= (candidates.freed_tid[others.owner[other]] >= tid) | (tid == TID_ON_DISK)
     mine, other = mine[later], other[later]

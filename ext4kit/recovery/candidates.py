@@ -1,8 +1,8 @@
-"""Candidates: the state of each deleted instance to recover, and its blocks.
+"""Candidates: for each deleted instance, the state to recover and the blocks of that state.
 
-The map of a candidate comes from a state in the journal or on disk that describes its content
-(files on the orphan list included), from stale index entries in the root of a freed extent tree,
-or from a rebuilt map.
+The block map of a candidate is read from a state in the journal or on disk that describes its
+content (this includes files on the orphan list), from stale index entries in the root of a freed
+extent tree, or from a rebuilt map.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ BLOCKS_AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Files to recover, as columns, one row per candidate.
+    """The files to recover as columns, one row per candidate.
 
     Attributes:
         state_row: row of the state in `History.states`.
-        map_source: origin of the map.
-        freed_tid: tid that shows it freed; TID_NONE while it still holds its blocks.
+        map_source: provenance of the map.
+        freed_tid: tid as of which the candidate is freed; TID_NONE if it still has its blocks.
         superseded: True for an earlier version of a file.
-        runs: content blocks, `owner` is the candidate; map_damaged: True where incomplete.
+        runs: content blocks, `owner` is the candidate; map_damaged: True where the map is
+            incomplete.
         tree_blocks: (candidate, block) of tree blocks.
-        rebuilt_row: row of its rebuilt map, NO_ROW for none.
+        rebuilt_row: row of the rebuilt map of the candidate, NO_ROW for none.
     """
 
     state_row: Rows
@@ -66,7 +67,7 @@ def select_candidates(
     maps: RebuiltMaps | None = None,
     as_of: int | None = None,
 ) -> Candidates:
-    """Each deleted instance in its last content state, on request also earlier versions.
+    """Each deleted instance in its last content state, and earlier versions if `versions`.
 
     Args:
         history: the states.
@@ -92,7 +93,7 @@ def select_candidates(
 
 
 def _watched_rows(history: History) -> Rows:
-    """Content states of the watched inodes that are regular files, without those on disk."""
+    """Content states of watched inodes that are regular files, except the states on disk."""
     states = history.states
     return _logged_files(history, np.flatnonzero(np.isin(states.table.number, history.watched)))
 
@@ -130,7 +131,7 @@ def _from_states(history: History, rows: Int64s, superseded: bool) -> Candidates
 
 
 def _freed_tids(history: History, rows: Int64s) -> Int64s:
-    """Tid that ends each state. A state on disk with an allocated inode holds its blocks."""
+    """Tid that ends each state; a state on disk with an allocated inode still has its blocks."""
     order, following = history.states.tid[rows], history.next_tid[rows]
     held = history.fs.bitmaps.inodes_in_use(history.states.table.number[rows])
     ended = np.where(following == TID_NONE, TID_ON_DISK, following)
@@ -148,7 +149,10 @@ def _freed_tids_by_dtime(history: History, rows: Int64s) -> Int64s:
 def _without_content_state(
     history: History, instances: Int64s, found: RebuiltMaps | None
 ) -> list[Candidates]:
-    """Candidates without a content state: mapped by stale index entries, a rebuilt map, or not."""
+    """Candidates without a content state.
+
+    Their map is from stale index entries or is a rebuilt map; some have no map.
+    """
     rows = np.searchsorted(history.states.instance, instances, side="right") - 1
     roots, rooted = _stale_roots(history, rows)
     maps = history.map_states(rows[rooted], roots[rooted])
@@ -185,7 +189,7 @@ def _rebuilt_rows(instances: Int64s, found: RebuiltMaps | None) -> Rows:
 
 
 def _from_final_states(history: History, rows: Int64s, source: str, maps: BlockMaps) -> Candidates:
-    """Candidates in their last state, which does not describe their content."""
+    """Candidates for the last states of instances, which do not describe the content."""
     return Candidates(
         rows,
         np.full(len(rows), source),
@@ -199,10 +203,10 @@ def _from_final_states(history: History, rows: Int64s, source: str, maps: BlockM
 
 
 def _stale_roots(history: History, rows: Int64s) -> tuple[Bytes2D, Bools]:
-    """Extent roots rebuilt from what a deletion leaves behind `eh_entries = 0`.
+    """Extent roots rebuilt from the stale entries that a deletion leaves after `eh_entries = 0`.
 
-    Removal takes index entries away from the last to the first and clears none of them; the
-    depth is reset, so it is learnt from the node that the first entry points at.
+    A removal drops the index entries from the last to the first and clears none of them. It resets
+    the depth, so the depth is read from the node that the first entry points at.
 
     Returns:
         (uint8 (n, 60) roots, bool (n,): a root could be rebuilt).
@@ -229,7 +233,7 @@ def _stale_roots(history: History, rows: Int64s) -> tuple[Bytes2D, Bools]:
 
 
 def read_node_headers(fs: FileSystem, blocks: Int64s) -> tuple[Bools, Int64s]:
-    """(True where a block is an extent node with entries, its depth)."""
+    """(True where a block is an extent node with entries, depth of the node)."""
     fits, depths = np.zeros(len(blocks), bool), np.zeros(len(blocks), np.int64)
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
         some = slice(start, start + BLOCKS_AT_ONCE)
@@ -240,10 +244,10 @@ def read_node_headers(fs: FileSystem, blocks: Int64s) -> tuple[Bools, Int64s]:
 
 
 def _earlier_version_rows(history: History) -> Rows:
-    """Content states of regular files that the next state of the instance does not include.
+    """Content states of regular files whose content is not part of the instance's next state.
 
-    The next state includes a state that only grew, unless the journal has newer bytes of a block
-    of both.
+    The content is part of the next state if the file only grew, unless the journal has newer bytes
+    for a block that both states have.
     """
     states = history.states
     rows = np.flatnonzero(states.describes_content & states.table.is_regular)
@@ -265,7 +269,7 @@ def _earlier_version_rows(history: History) -> Rows:
 
 
 def _overwritten_in_journal(history: History, runs: Runs, later: Rows) -> Bools:
-    """True where the transaction of a row of `later` journaled data of the runs' blocks."""
+    """True where the transaction of a row of `later` journaled new data for blocks of the runs."""
     found, copies = np.zeros(len(later), bool), history.copies
     if copies is None:
         return found

@@ -1,4 +1,4 @@
-"""Content without an inode: rebuilt maps without a known owner, and carved runs."""
+"""Contents without an inode: rebuilt maps without a known owner, and carved runs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ UNALLOCATED, UNTAGGED_JOURNAL = "unallocated blocks", "untagged journal blocks"
 
 @dataclass(frozen=True, slots=True)
 class CarvedContents:
-    """Files without an inode, one row each.
+    """Contents without an inode, one row each.
 
     Attributes:
         first_block: first block.
-        end_block: one past the last one.
+        end_block: one past the last block.
         size: bytes.
-        signature: number of the signature at its start, 0 for none.
-        is_reliable: bool, probably exactly one file.
-        is_fragment: bool, probably a fragment of a file.
-        end_proven: bool, end known from format, block list or extent tree.
-        map_source: provenance of its blocks.
-        runs: `owner` is the row here.
-        reader: reads their blocks.
+        signature: number of the signature at the start, 0 for none.
+        is_reliable: bool, True where the content is probably exactly one file.
+        is_fragment: bool, True where the content is probably a fragment of a file.
+        end_proven: bool, True where the end is known from format, block list or extent tree.
+        map_source: provenance of the blocks.
+        runs: blocks of the contents; `owner` is the row in this table.
+        reader: reader of the blocks.
     """
 
     first_block: Int64s
@@ -59,7 +59,7 @@ class CarvedContents:
 
 def find_carved_contents(artifacts: Artifacts, blocks: BlockAttribution) -> CarvedContents:
     """All content outside the blocks of candidates."""
-    claimed = Intervals.union(blocks.runs.physical, blocks.runs.length)  # by candidates
+    claimed = Intervals.union(blocks.runs.physical, blocks.runs.length)  # blocks of candidates
     parts = [_from_ownerless_maps(artifacts, claimed)]
     if artifacts.block_features is not None:
         parts.append(_from_unallocated(artifacts, blocks, claimed, parts[0].runs))
@@ -73,9 +73,9 @@ def find_carved_contents(artifacts: Artifacts, blocks: BlockAttribution) -> Carv
 
 
 def _from_ownerless_maps(artifacts: Artifacts, claimed: Intervals) -> CarvedContents:
-    """Rebuilt maps of unknown inodes whose blocks are all unallocated."""
+    """Rebuilt maps of unknown inodes, if all their blocks are unallocated."""
     maps = artifacts.maps.take(artifacts.maps.instance < 0)
-    if len(maps):  # else the bitmaps of all groups would be read for nothing
+    if len(maps):  # otherwise the bitmaps of all groups would be read without need
         runs, unused = maps.runs, artifacts.space.unused
         mine, _ = overlap_pairs(runs.physical, runs.length, claimed.start, claimed.length)
         free = Intervals.union(unused.start, unused.length)
@@ -90,7 +90,7 @@ def _from_ownerless_maps(artifacts: Artifacts, claimed: Intervals) -> CarvedCont
     size, kind, confirmed = format_sizes(blocks, maps.runs, maps.size)
     proven = maps.source != INDIRECT_BLOCKS
     held = np.bincount(maps.runs.owner, maps.runs.length, len(maps)) * blocks.block_size
-    doubted |= ~proven & ~confirmed & (HAS_LENGTH[kind] | (size == held))  # it may go on elsewhere
+    doubted |= ~proven & ~confirmed & (HAS_LENGTH[kind] | (size == held))  # may go on elsewhere
     standing = ~doubted, np.zeros(len(maps), bool), proven
     return _make(blocks, maps.runs, size, kind, standing, maps.source)
 
@@ -98,7 +98,7 @@ def _from_ownerless_maps(artifacts: Artifacts, claimed: Intervals) -> CarvedCont
 def _from_unallocated(
     artifacts: Artifacts, blocks: BlockAttribution, claimed: Intervals, unowned: Runs
 ) -> CarvedContents:
-    """Unallocated blocks without an owner, carved."""
+    """Contents carved from unallocated blocks without an owner."""
     assert artifacts.block_features is not None
     structures, maps = artifacts.metadata, artifacts.maps
     metadata = np.unique(structures.block[~structures.in_journal])
@@ -120,7 +120,7 @@ def _from_unallocated(
 
 
 def _to_contents(space: UnallocatedSpace, found: CarvedFiles, name: str) -> CarvedContents:
-    """Carved files as contents."""
+    """Carved files converted to contents."""
     first = np.searchsorted(found.run_file, np.arange(len(found)))
     before = np.cumsum(found.run_count) - found.run_count
     logical = before - before[first][found.run_file] if len(found) else before
@@ -141,7 +141,7 @@ def _make(
     standing: tuple[Bools, Bools, Bools],
     source: Strings,
 ) -> CarvedContents:
-    """Contents; `standing` is (reliable, fragment, end proven)."""
+    """Make the table of contents; `standing` is (reliable, fragment, end proven)."""
     first, end = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)
     np.minimum.at(first, runs.owner, runs.physical)
     np.maximum.at(end, runs.owner, runs.physical + runs.length)
@@ -157,14 +157,14 @@ def _concat(parts: list[CarvedContents]) -> CarvedContents:
 
 
 def content_at(contents: CarvedContents, row: int) -> Content:
-    """Content of a row."""
+    """The content of a row."""
     low, high = np.searchsorted(contents.runs.owner, [row, row + 1])
     runs = contents.runs.take(slice(int(low), int(high)))
     return Content(contents.reader, int(contents.size[row]), runs)
 
 
 def head_at(contents: CarvedContents, row: int, most: int) -> bytes:
-    """The first bytes of a row, at most so many; b"" where they cannot be read."""
+    """At most `most` first bytes of a row; b"" if they cannot be read."""
     try:
         return content_at(contents, row).read(0, min(most, int(contents.size[row])))
     except AccessError:
@@ -172,7 +172,7 @@ def head_at(contents: CarvedContents, row: int, most: int) -> bytes:
 
 
 def content_file(contents: CarvedContents, row: int) -> DeletedFile:
-    """Record of a content without a matched inode."""
+    """Record of content without a matched inode."""
     against = () if contents.is_reliable[row] else (reasons.CARVED_BOUNDARIES,)
     content = content_at(contents, row)
     assert content.runs is not None

@@ -16,7 +16,8 @@ from ext4kit.selection import Selection
 class DeletedFiles:
     """The deleted files of a file system, and the problems found.
 
-    A file's record may be built anew each time it is read: loop once where there are many.
+    The record of a file may be built each time it is read, so a loop over many files should run
+    only once.
     """
 
     fs: FileSystem
@@ -24,11 +25,11 @@ class DeletedFiles:
     _names: Callable[[], list[RemovedName]] | None = field(repr=False, compare=False, default=None)
 
     def removed_names(self) -> list[RemovedName] | None:
-        """Removed entries not reported as names of files; None for a lost file system."""
+        """Removed entries that are not reported as names of files; None for a lost file system."""
         return None if self._names is None else self._names()
 
     def selected(self, selection: Selection) -> DeletedFiles:
-        """The selected files, and the removed names with a selected path and name."""
+        """The selected files, and the removed names whose path and name are selected."""
         if selection.is_everything:
             return self
         names = self._names
@@ -45,11 +46,11 @@ class DeletedFiles:
         return DeletedFiles(self.fs, files, removed_names if names else None)
 
     def summary(self) -> DeletedOverview:
-        """The files by grade, and contents without a name by kind; all records are read."""
+        """Counts of files by grade and of nameless contents by kind; reads all records."""
         return DeletedOverview.of(self.files)
 
     def by_folder(self) -> list[FolderDeletions]:
-        """What was deleted together, by folder and time, the largest group first."""
+        """Groups of files deleted together, by folder and time, the largest group first."""
         return self.summary().by_folder()
 
     @property

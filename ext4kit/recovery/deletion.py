@@ -1,4 +1,4 @@
-"""Deletion facts of candidates, from the states around their own."""
+"""Facts about the deletion of candidates, from the states before and after their own."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from ext4kit.units import NANOSECONDS
 
 @dataclass(frozen=True, slots=True)
 class DeletionFacts(Table):
-    """One row per candidate.
+    """Facts about the deletion of each candidate, one row per candidate.
 
     Attributes:
-        uid, gid: complete owner and group of the state's inode.
-        tid: that of the state.
-        last_linked_tid: tid of the last state that shows it linked, up to its own;
-            first_missing_tid: of the next. TID_NONE if there is none.
-        dtime: when it was freed (ns), 0 if unknown.
-        mtime_changed: True if the instance's last state shows it freed with another mtime.
-        bound: time (ns) at which it was deleted already, from inodes; 0 if nothing bounds it.
-        is_unlinked: the bound is the ctime of an inode without links; else a creation.
+        uid, gid: complete owner and group of the inode.
+        tid: tid of the candidate's state.
+        last_linked_tid: tid of the last state, up to the candidate's own, that shows it linked;
+            first_missing_tid: tid of the state after that one. TID_NONE if there is none.
+        dtime: time (ns) at which the inode was freed, 0 if unknown.
+        mtime_changed: True if the last state of the instance shows it freed with another mtime.
+        bound: latest possible time (ns) of the deletion according to inodes; 0 if there is none.
+        is_unlinked: True if the bound is the ctime of an inode without links, False if it is a
+            creation time.
     """
 
     uid: Int64s
@@ -69,14 +70,14 @@ def find_deletion_facts(history: History, found: Candidates) -> DeletionFacts:
 
 
 def _bounds(history: History, found: Candidates) -> tuple[Int64s, Bools]:
-    """Upper bound of each deletion time from the inodes, 0 for none; True for a ctime.
+    """(upper bound of each deletion time from inodes, 0 for none; True where it is a ctime).
 
-    Unlinking sets `ctime` (kernel ext4_unlink). An inode number gets a new creation time only
-    after the instance that had it is freed. Earlier versions have no bound.
+    Unlinking sets `ctime` (kernel ext4_unlink). An inode number gets a new creation time only after
+    its previous instance was freed. Earlier versions have no bound.
     """
     states, table = history.states, history.states.table
     last = history.last_rows[states.instance[found.state_row]]
-    # a freed inode's `ctime` is later; an orphan's is that of the unlinking or of a later write
+    # a freed inode has a later `ctime`; the `ctime` of an orphan is of the unlink or a later write
     unlinked = (table.links_count[last] == 0) & ~history.is_freed[last] & (table.ctime[last] > 0)
     unlinked &= ~found.superseded
     bound = np.where(unlinked, table.ctime[last], 0)
@@ -92,7 +93,7 @@ def _bounds(history: History, found: Candidates) -> tuple[Int64s, Bools]:
 
 
 def _creations(history: History) -> tuple[Int64s, Int64s]:
-    """(number, creation time) of the instances of each inode number that had several, ascending."""
+    """(number, creation time) of instances of inode numbers with several instances, ascending."""
     table = history.states.table
     number = history.number
     again = number[1:] == number[:-1]
@@ -114,10 +115,10 @@ def transaction_times(history: History) -> dict[int, TransactionTime]:
 
 
 def _complete_owners(history: History, row: Int64s, linked: Rows) -> tuple[Int64s, Int64s]:
-    """Complete owner and group of the states.
+    """The complete owner and group of the states.
 
-    Freeing an inode clears the high 16 bits of both (kernel ext4_do_update_inode); the last
-    linked state has them.
+    Freeing an inode clears the high 16 bits of owner and group (kernel ext4_do_update_inode); these
+    bits are taken from the last linked state.
     """
     states, uid, gid = history.states, history.states.table.uid, history.states.table.gid
     mended = (linked >= 0) & ~states.is_linked[row]

@@ -1,9 +1,10 @@
 """Blocks of deleted files that read as zeros: discarded by the drive, or cleared by a tool.
 
 The kernel discards free blocks at each commit (`mount -o discard`, fs/ext4/mballoc.c,
-`ext4_issue_discard`) or later (`fstrim`); they read as zeros afterwards. Tools that clear free
-space, and images without unused blocks, have the same effect. Files contain zeros too, so zeros
-alone do not show a discard. A drive discards whole units, so zeros that fill a unit may show one.
+`ext4_issue_discard`) or later (`fstrim`); discarded blocks then read as zeros. Tools that clear
+free space have the same effect, and so do images without unused blocks. Files contain zeros too, so
+zeros alone do not show a discard. A drive discards whole units, so zeros that fill a unit may show
+a discard.
 """
 
 from __future__ import annotations
@@ -29,40 +30,41 @@ from ext4kit.recovery.intervals import subtract_parts
 from ext4kit.units import NANOSECONDS
 
 BLOCKS_AT_ONCE = 4096
-MOST_RANGES = 8  # of block groups that a message names
-FSTRIM_STAMP = "/var/lib/systemd/timers/stamp-fstrim.timer"  # its mtime: when fstrim ran last
+MOST_RANGES = 8  # maximum number of block groups that a message names
+FSTRIM_STAMP = "/var/lib/systemd/timers/stamp-fstrim.timer"  # its mtime: last run of fstrim
 MOUNTED_WITH_DISCARD = 0x0400  # EXT4_DEFM_DISCARD of s_default_mount_opts, fs/ext4/ext4.h
-MANY = 0.1  # of all runs; a few files of zeros are on many disks
-LONG = 64 << 10  # bytes of zeros; archives end in some 10 KiB of them
-UNIT = 64 << 10  # bytes of the disk, aligned; drives discard units of this size or a part of it
+MANY = 0.1  # minimum share of zero runs; many disks have a few files of zeros
+LONG = 64 << 10  # minimum bytes of zeros; archives end in about 10 KiB of zeros
+UNIT = 64 << 10  # bytes, aligned on the disk; drives discard units of this size or a fraction of it
 
 
 def find_discarded(
     history: History, found: Candidates, runs: Runs, features: BlockFeatures | None
 ) -> tuple[Runs, Runs]:
-    """Certainly and possibly discarded blocks of all candidates; `owner` is the candidate.
+    """(certainly, possibly) discarded blocks of all candidates; `owner` is the candidate.
 
-    A whole run of zeros shows a discard. So do many zeros at the edge of a run that continue
-    beyond it. If many runs are zeros, or the default mount options include `discard`, every
-    block of zeros counts as discarded: a drive may discard parts of runs. Other zeros are
+    A run that is all zeros shows a discard. So do many zeros at the edge of a run that continue
+    beyond the run. If many runs are zeros, or if the default mount options include `discard`, every
+    block of zeros is taken as discarded, because a drive may discard parts of runs. Other zeros are
     possibly discarded if they fill a discard unit.
 
     Args:
         history: the states.
         found: the candidates.
-        runs: their blocks up to their size.
-        features: block features of unallocated space, if it was read: blocks that are not zeros.
+        runs: blocks of the candidates up to their sizes.
+        features: block features of the unallocated space, if this was read; they show which blocks
+            are not zeros.
     """
     table, row = history.states.table, found.state_row
     judged = (table.is_regular | table.is_symlink)[row] & ~found.size_unknown
     written = runs.take(judged[runs.owner] & ~runs.unwritten)
     numbered = replace(written, owner=np.arange(len(written)))
-    if features is not None:  # where the scan found no data
+    if features is not None:  # parts in which the scan found no data
         data = features.start, features.length
         known = common_parts(numbered.physical, numbered.length, *data)
         numbered = subtract_parts(numbered, *known)
     zeros = _zeros(history.fs, numbered)
-    taken = history.fs.bitmaps.blocks_in_use(zeros.physical)  # zeros of another owner
+    taken = history.fs.bitmaps.blocks_in_use(zeros.physical)  # zeros that another owner wrote
     zeros = zeros.take(~taken)
     whole = zeros.length == written.length[zeros.owner]
     by_default = history.fs.superblock.default_mount_options & MOUNTED_WITH_DISCARD
@@ -77,7 +79,7 @@ def find_discarded(
 
 
 def report_discarded(fs: FileSystem, table: Runs) -> None:
-    """Report the discarded blocks, and other evidence of a discard."""
+    """Report the discarded blocks and other evidence of discards."""
     if not len(table):
         return
     blocks, files = int(table.length.sum()), len(np.unique(table.owner))
@@ -92,7 +94,7 @@ def report_discarded(fs: FileSystem, table: Runs) -> None:
 
 
 def _groups_of(fs: FileSystem, table: Runs) -> str:
-    """Text: the block groups in which the runs begin, consecutive ones as a range."""
+    """Text that names the block groups in which the runs begin, with ranges of consecutive ones."""
     first = table.physical - fs.superblock.first_data_block
     groups = np.unique(first // fs.superblock.blocks_per_group)
     parts = np.split(groups, np.flatnonzero(np.diff(groups) > 1) + 1)
@@ -103,7 +105,7 @@ def _groups_of(fs: FileSystem, table: Runs) -> str:
 
 
 def _zeros(fs: FileSystem, parts: Runs) -> Runs:
-    """The readable parts that are all zeros."""
+    """The readable parts of runs that are all zeros."""
     row, skip, length = split(parts.length, BLOCKS_AT_ONCE)
     batch = np.cumsum(length) // BLOCKS_AT_ONCE
     edges = np.flatnonzero(np.diff(batch, prepend=-1, append=-1)).tolist()
@@ -129,7 +131,7 @@ def _are_zeros(fs: FileSystem, blocks: Int64s) -> Bools:
 
 
 def _reach_beyond(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
-    """True where zeros are long, at an edge of their run, and followed by a block of zeros."""
+    """True where zeros are long, are at an edge of their run and continue beyond that edge."""
     found = np.zeros(len(zeros), bool)
     long = zeros.length * fs.superblock.block_size >= LONG
     start, end = zeros.physical, zeros.physical + zeros.length
@@ -143,22 +145,22 @@ def _reach_beyond(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
 def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
     """True where a discard unit that contains some of the zeros is all zeros.
 
-    Allocated blocks of the unit do not count: they may have been written after a discard.
+    Allocated blocks of the unit are ignored, because they may have been written after a discard.
 
     Args:
         fs: the file system.
         runs: runs of the candidates.
-        zeros: parts of them that are zeros; `owner` is the row in `runs`.
+        zeros: parts of these runs that are zeros; `owner` is the row in `runs`.
     """
     size, base = fs.superblock.block_size, first_byte(fs.blocks) or 0
     unit = max(UNIT, size)
     start, end = zeros.physical, zeros.physical + zeros.length
     low, high = runs.physical[zeros.owner], (runs.physical + runs.length)[zeros.owner]
     first, last = ((base + at * size) // unit for at in (start, end - 1))
-    found = last - first >= 2  # there is a whole one in between
+    found = last - first >= 2  # a whole unit lies within the zeros
     for number in (first, last):
         begin, stop = -((base - number * unit) // size), ((number + 1) * unit - base) // size
-        # Where it does not reach the edge of unit or run, the file's own bytes are beside it.
+        # Zeros that end before the edge of unit and run have other bytes of the file next to them.
         row = np.flatnonzero((start <= np.maximum(begin, low)) & (np.minimum(stop, high) <= end))
         row = row[~found[row]]
         units, which = np.unique(number[row], return_inverse=True)
@@ -169,7 +171,7 @@ def _fill_units(fs: FileSystem, runs: Runs, zeros: Runs) -> Bools:
 
 
 def _are_clear(fs: FileSystem, start: Int64s, end: Int64s) -> Bools:
-    """True where each block of a range is all zeros, allocated now or beyond the end."""
+    """True where every block of a range is zero, allocated, or beyond the file system's end."""
     start, end = np.maximum(start, 0), np.minimum(end, fs.blocks.blocks_count)
     row, position = expand(end - start)
     blocks = start[row] + position

@@ -1,7 +1,7 @@
 """Names from unallocated directory blocks and from untagged journal copies.
 
 The checksum of a directory block identifies its directory; without checksums, the `.` entry of a
-first block does. An entry holds an inode number and no generation: it is used if exactly one
+first block does. An entry has an inode number but no generation. It is used only if exactly one
 instance of the number matches in type and time.
 """
 
@@ -38,9 +38,10 @@ class FoundEntries(Table):
     """Directory entries as columns (n,).
 
     Attributes:
-        directory: inode number of the directory; generation: of the directory, -1 if unknown.
+        directory: inode number of the directory; generation: generation of the directory, -1 if
+            unknown.
         inode: inode number in the entry; file_type: type in the entry, 0 for unknown.
-        parent: inode number in the `..` entry of the block, 0 where it is not the first block.
+        parent: inode number in the `..` entry of the block, 0 if the block is not a first block.
         tid: transaction of a journal copy, -1 for a block on disk.
         name: the names.
     """
@@ -57,13 +58,13 @@ class FoundEntries(Table):
 def find_directory_entries(
     space: UnallocatedSpace, structures: MetadataBlocks, owners: SeedIndex, wanted: Bools
 ) -> FoundEntries:
-    """The entries of all directory blocks found whose directory is known.
+    """The entries of all directory blocks that were found and whose directory is known.
 
     Args:
-        space: the space scanned.
-        structures: its metadata blocks.
+        space: the space that was scanned.
+        structures: the metadata blocks found there.
         owners: the known inodes.
-        wanted: bool, by inode number; other entries are omitted.
+        wanted: bool by inode number, True for the numbers whose entries are read.
     """
     blocks = structures.of_kind(DIRECTORY)
     number, generation = owners.inodes_of(blocks.seed)
@@ -87,12 +88,12 @@ def find_directory_entries(
 
 @dataclass(frozen=True, slots=True)
 class InodeInstances(Table):
-    """Lifetime of each instance, ns, and its type.
+    """Creation and deletion of each instance (ns), and its type.
 
     Attributes:
-        created: creation, 0 if unknown.
-        freed: deletion, the maximum if allocated or unknown.
-        kind: upper bits of the mode.
+        created: creation time, 0 if unknown.
+        freed: deletion time, the maximum if allocated or unknown.
+        kind: upper bits of the mode, the file type.
     """
 
     created: Int64s
@@ -101,7 +102,7 @@ class InodeInstances(Table):
 
     @classmethod
     def of(cls, history: History) -> InodeInstances:
-        """The instances of a history."""
+        """The table of the instances of a history."""
         table = history.states.table
         last = history.last_rows
         freed = (table.links_count[last] == 0) & (table.dtime[last] > 0) & ~history.is_allocated
@@ -111,12 +112,12 @@ class InodeInstances(Table):
 
 
 def assign_entries(history: History, found: FoundEntries) -> tuple[Rows, Rows]:
-    """Assign entries to instances, as their last names.
+    """Assign entries to instances as their last names.
 
     An entry belongs to an instance of its inode number if the type matches and the directory and
     the instance existed at the same time. Ambiguous entries and instances get no name. A block on
-    disk has no time: what it names may be an instance that only lost transactions recorded, or an
-    unknown earlier one, unless directory and instance were deleted together.
+    disk has no time, so its entries may refer to instances recorded only in lost transactions, or
+    to unknown earlier ones. This is excluded if directory and instance were deleted together.
 
     Returns:
         (instance, row of `found`) columns, one row per named instance.
@@ -154,10 +155,10 @@ def _possible_instances(
     instances: InodeInstances,
     ended: Int64s,
 ) -> tuple[Rows, Rows]:
-    """(entry, instance) of all instances that an entry can mean.
+    """(entry, instance) for every instance that an entry can refer to.
 
-    A directory of which nothing is left but blocks, its inode another's since, says too little of
-    when: the numbers that it names may have been others' as well.
+    If the inode of a directory was reused and only its blocks are left, the time of its entries is
+    not known well enough. The inode numbers in these entries may have been reused as well.
     """
     low, high = SortedIndex(history.number).bounds(found.inode)
     entry, position = expand(high - low)
@@ -174,14 +175,14 @@ def _possible_instances(
     may_be_later = _created_after_copy(history, instance, tid, -CLOCK_RESOLUTION)
     excluded = may_be_later | (ended[instance] < tid)
     is_unknown = may_be_later & ~_created_after_copy(history, instance, tid, CLOCK_RESOLUTION)
-    if history.gaps.restarted_at != NO_RESTART:  # then tids do not tell which one is meant
+    if history.gaps.restarted_at != NO_RESTART:  # then tids do not show which instance it is
         is_unknown = excluded
     fits &= ~(excluded | np.isin(entry, entry[fits & is_unknown]))
     return entry[fits], instance[fits]
 
 
 def ended_by(history: History) -> Int64s:
-    """Per instance: tid of the first state without links or of the next instance of its number."""
+    """Per instance: tid of its first state without links, or of the next instance of its number."""
     states = history.states
     ended_by = np.full(history.instance_count, _FOREVER)
     by_inode = history.by_inode[~states.untagged[history.by_inode]]
@@ -202,9 +203,10 @@ def _deleted_together(instances: InodeInstances, directory: Rows, instance: Rows
 
 
 def _number_used_unrecorded(history: History, ended: Int64s) -> Bools:
-    """Per instance: an unknown instance may have had its number between it and the last known one.
+    """Per instance: True if an unknown instance may have used its number later.
 
-    Transactions after its end are missing, and the number was used again.
+    Later means after this instance ended and before the last known instance of the number. This is
+    so if transactions after its end are missing and the number was used again.
     """
     number = history.number
     reused = np.append(number[1:] == number[:-1], False)
@@ -215,9 +217,9 @@ def _number_used_unrecorded(history: History, ended: Int64s) -> Bools:
 
 
 def _number_reused_time(history: History, found: FoundEntries) -> Int64s:
-    """Latest time at which the inode number of each entry's directory was reused, ns.
+    """Per entry: latest time (ns) at which the inode number of its directory was reused.
 
-    The maximum if the present inode may be that directory.
+    The maximum of int64 if the present inode may be that directory.
     """
     number, place = np.unique(found.directory, return_inverse=True)
     now = history.fs.inode_table(number)
@@ -225,25 +227,25 @@ def _number_reused_time(history: History, found: FoundEntries) -> Int64s:
     other = (kinds != 0) & (crtime > 0) & (number[place] != ROOT)
     same = np.where(found.generation >= 0, now.generation[place] == found.generation, kinds == 4)
     same &= ~is_former_directory(found, now.links_count[place] > 0)
-    coarse = NANOSECONDS * (crtime % NANOSECONDS == 0)  # e2fsck tells whole seconds
+    coarse = NANOSECONDS * (crtime % NANOSECONDS == 0)  # e2fsck stores whole seconds
     return np.where(other & ~same, crtime + coarse, _FOREVER)
 
 
 def is_former_directory(found: FoundEntries, is_allocated: Bools) -> Bools:
-    """Per entry (bool): the directory that now has its number is a later one.
+    """Per entry (bool): True if its directory's number now belongs to a later directory.
 
-    A directory keeps its first block, the one that tells its number, for as long as it lives;
-    what begins so in free space was another's.
+    A directory keeps its first block, which states its number, as long as it exists. A first block
+    in unallocated space is therefore of an earlier directory with the same number.
 
     Args:
         found: the entries.
-        is_allocated: bool (n,), the directory with that number is allocated.
+        is_allocated: bool (n,), True where the directory with that number is allocated.
     """
     return is_allocated & (found.generation < 0) & (found.tid < 0)
 
 
 def directory_instances(history: History, found: FoundEntries) -> Rows:
-    """The instance of each entry's directory, -1 if unknown."""
+    """The instance of the directory of each entry, -1 if unknown."""
     instance = instance_rows_of(history, found.directory, found.generation)
     other = is_former_directory(found, np.append(history.is_allocated, False)[instance])
     by_number = (instance >= 0) & (found.generation < 0)
@@ -252,20 +254,23 @@ def directory_instances(history: History, found: FoundEntries) -> Rows:
 
 
 def _created_after_copy(history: History, instance: Int64s, order: Int64s, distance: int) -> Bools:
-    """True where an instance was created later than `distance` (ns) after the copy's commit time.
+    """True where an instance was created more than `distance` (ns) after the commit of a copy.
 
-    A transaction is locked against changes before its commit time is set, from a coarse clock
-    (kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`). An instance with a state by then
-    was not created later.
+    The commit time is set from a coarse clock after the transaction was locked against changes
+    (kernel fs/jbd2/commit.c, `jbd2_journal_commit_transaction`). An instance that has a state in
+    this transaction or an earlier one was not created later.
     """
-    states = history.states  # by instance, then by tid
+    states = history.states  # sorted by instance and tid
     first = np.append(states.tid[starts_group(states.instance)], _FOREVER)
     begun = np.append(creation_times(history), 0)[instance]
     return (first[instance] > order) & (begun - distance > history.times_of(order))
 
 
 def instance_rows_of(history: History, number: Int64s, generation: Int64s) -> Rows:
-    """The instance with each number and generation, -1 for none; without one the only directory."""
+    """The instance with each number and generation, -1 for none.
+
+    Without a generation, it is the only directory with the number.
+    """
     keys = history.number << 32 | history.generation
     if not len(keys):
         return np.full(len(number), NO_ROW)

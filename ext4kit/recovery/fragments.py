@@ -1,8 +1,9 @@
-"""Separates carved files from probable fragments of overwritten files.
+"""Separates whole carved files from probable fragments of overwritten files.
 
-Without writes since the deletions, each content is complete, and a boundary of unallocated space
-is a boundary of a file. Where space was reused, a content may be the rest of a partly overwritten
-file, with the same boundaries. Then only its own bytes can show that a file begins there.
+If nothing was written since the deletions, each carved content is complete, and a boundary of
+unallocated space is a boundary of a file. If space was reused, a carved content may be the rest of
+a partly overwritten file with the same boundaries. Then only its own bytes can show that a file
+begins there.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.carved_contents import UNTAGGED_JOURNAL, CarvedContents, head_at
 from ext4kit.unallocated.space import UnallocatedSpace
 
-MAX_REUSE_SHARE = 0.1  # of the space of deleted files, on average: contents are no longer whole
-MAX_CONTENTS_PER_INODE = 1.2  # of more contents, other inodes were reused, and so was space
+MAX_REUSE_SHARE = 0.1  # mean share of reused space from which on contents are probably not whole
+MAX_CONTENTS_PER_INODE = 1.2  # with more contents, inodes were reused and therefore space too
 _HEAD = 16 << 10
 _WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
 _OPENING_BYTES = frozenset(
     b"#<{[/\"'-*!%@\\$(;=_`~"
-)  # what texts begin with, and seldom go on with
+)  # bytes that often begin a text but seldom continue one
 _UTF8_CONTINUATION = range(0x80, 0xC0)
 
 
 def mark_fragments(
     contents: CarvedContents, blocks: BlockAttribution, space: UnallocatedSpace
 ) -> CarvedContents:
-    """The contents, with probable fragments marked."""
+    """The contents with probable fragments marked."""
     if not len(contents) or not space_was_reused(contents, blocks):
         return contents
     doubted = ~contents.end_proven & (contents.map_source != UNTAGGED_JOURNAL)
@@ -54,8 +55,8 @@ def mark_fragments(
 def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool:
     """Whether much of the space of deleted files was reused.
 
-    It was if contents outnumber the deleted inodes without a map, or if files created or written
-    after the deletions hold much of the space.
+    This is so if contents outnumber the deleted inodes without a map, or if files created or
+    written after the deletions occupy much of the space.
     """
     found, table = blocks.candidates, blocks.history.states.table
     unmapped = (found.map_source == NO_MAP) & table.is_regular[found.state_row]
@@ -72,7 +73,7 @@ def space_was_reused(contents: CarvedContents, blocks: BlockAttribution) -> bool
 
 
 def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
-    """(last write or creation time, ns; blocks) of the runs of all files with known blocks."""
+    """(last write or creation time, ns; number of blocks) of each run of a file."""
     fs, table, row = blocks.history.fs, blocks.history.states.table, blocks.candidates.state_row
     columns = table.crtime[row], table.mtime[row], table.links_count[row]
     times, lengths = [_write_time(*columns)[blocks.runs.owner]], [blocks.runs.length]
@@ -84,17 +85,17 @@ def _write_times(blocks: BlockAttribution) -> tuple[Int64s, Int64s]:
 
 
 def _write_time(crtime: Int64s, mtime: Int64s, links_count: Int64s) -> Int64s:
-    """Last write of inodes; of freed ones, whose mtime is that of the deletion, the creation."""
+    """Time of the last write; for freed inodes the creation, because a deletion sets mtime."""
     return np.where(links_count > 0, np.maximum(crtime, mtime), crtime)
 
 
 def _looks_like_file_start(head: bytes, behind_others: bool) -> bool:
-    """Whether a content begins like a text; other data gives no such evidence.
+    """Whether carved content begins like a text; other data give no such evidence.
 
     Args:
-        head: its first bytes.
-        behind_others: the block before it belongs to another file, which may have overwritten
-            its start.
+        head: the first bytes of the content.
+        behind_others: whether the block before the content belongs to another file, which may have
+            overwritten the start of the content.
     """
     if not head or head[0] in _UTF8_CONTINUATION or not text_encoding(head):
         return False
@@ -103,6 +104,6 @@ def _looks_like_file_start(head: bytes, behind_others: bool) -> bool:
         return head[0] in _OPENING_BYTES
     words = set(_WORD.findall(head, first.end()))
     if first[0] not in words and any(word.endswith(first[0]) for word in words):
-        return False  # the end of a word
+        return False  # starts with the end of a word
     stands_out = head[0] >= 0x80 or head[:1].isupper() or head[:1].isdigit() or head[:1] == b"_"
     return stands_out or (first[0] in words and not behind_others)

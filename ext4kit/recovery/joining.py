@@ -1,4 +1,4 @@
-"""Contents without an inode joined to freed inodes without a map, by the order on the disk."""
+"""Matches contents without an inode to freed inodes without a map, by the order on disk."""
 
 from __future__ import annotations
 
@@ -59,31 +59,31 @@ IN_ORDER = "creation order and position on disk"
 FITTING, SPEAKING = "name matches content type", "content contains the name"
 LISTED = "a live list gives the content this name"
 LIKELY = 0.5
-MIN_POSTERIOR = 0.99
-MIN_POSTERIOR_UNBALANCED = 0.995  # where many files have no content, or many contents no file
+MIN_POSTERIOR = 0.99  # minimum probability of an accepted pair
+MIN_POSTERIOR_UNBALANCED = 0.995  # the same if many files have no content
 MAX_IMBALANCE = 0.1
-MIN_POSTERIOR_DISORDERED = 0.999  # where files lie out of the order in which they were made
-MAX_BACKWARD_SHARE = 0.05  # of them
-MAX_COMPETING_MASS = 0.01  # by all other contents together
-MAX_SHIFT_ODDS = 0.01  # of all alternatives that shift a run of contents by some files
-MAX_EXPECTED_COUNT = 1.1  # so much claimed, something is wrong around a file
-ANOMALY_RADIUS = 2  # files on either side
-MIN_TYPE_RATIO = 0.2  # a content like that is so much rarer under such a name
-NEIGHBOUR_RADIUS = 8  # files
-STRONG_MENTION = 20  # what a content says of its name stands against doubts of the order
-WEAK_MENTION = 3  # of a neighbour does not count against a pair that is nearly certain
+MIN_POSTERIOR_DISORDERED = 0.999  # the same if many files are out of creation order on disk
+MAX_BACKWARD_SHARE = 0.05  # maximum share of steps back; with more, files are out of order
+MAX_COMPETING_MASS = 0.01  # maximum probability that any other content claims the file
+MAX_SHIFT_ODDS = 0.01  # maximum odds of all alternatives that shift a run by some files
+MAX_EXPECTED_COUNT = 1.1  # expected contents of a file; with more, the surroundings are doubtful
+ANOMALY_RADIUS = 2  # number of files on either side
+MIN_TYPE_RATIO = 0.2  # likelihood ratio of the type; a lower one contradicts the name
+NEIGHBOUR_RADIUS = 8  # number of files on either side
+STRONG_MENTION = 20  # likelihood ratio of a name in a content that outweighs a doubtful order
+WEAK_MENTION = 3  # likelihood ratio of a neighbour's name that is ignored for a nearly certain pair
 NEARLY_CERTAIN = 0.9995
-MAX_CONTENTS = 100_000  # where contents are this many, only neighbours that are known count
+MAX_CONTENTS = 100_000  # with more contents, only known neighbours are used
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Contents that belong to freed inodes.
+    """The contents that are matched to freed inodes.
 
     Attributes:
-        of_candidate: candidate -> what is its own.
-        disputed: contents that are not given the name of their list: a freed inode has this name,
-            or order gives the content another one.
+        of_candidate: candidate -> its match.
+        disputed: contents that do not get their listed name, because a freed inode has this name,
+            or because the order gives the content another name.
     """
 
     of_candidate: dict[int, Match]
@@ -91,18 +91,18 @@ class Matches:
 
     @property
     def contents(self) -> set[int]:
-        """The contents that belong to one."""
+        """The contents that are matched to a candidate."""
         return {match.content for match in self.of_candidate.values()}
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a list, or order, gives a freed inode.
+    """A content that a list or the order assigns to a freed inode.
 
     Attributes:
         content: row in the contents.
-        evidence: what that rests on.
-        digest: what a live list says of the content, if that counts.
+        evidence: text of the evidence for the match.
+        digest: text of the digest in a live list, if this is part of the evidence.
     """
 
     content: int
@@ -117,14 +117,14 @@ def match_contents(
     listed: Mapping[int, Sequence[ListedName]],
     progress: Progress | None = None,
 ) -> Matches:
-    """The contents of candidates without a map, by lists and by their place among others.
+    """Find the contents of candidates without a map, by lists and by the order on disk.
 
     Args:
-        blocks: of the candidates.
-        contents: found without an inode.
-        names: of each candidate, None where it is not known.
-        listed: row of a content -> what live lists say of it.
-        progress: called with (steps done, steps in all).
+        blocks: block attribution of the candidates.
+        contents: contents found without an inode.
+        names: name of each candidate, None if unknown.
+        listed: row of a content -> its names in live lists.
+        progress: called with (steps done, total steps).
     """
     places = _asked(blocks)
     rows = np.flatnonzero(contents.map_source != UNTAGGED_JOURNAL)
@@ -166,7 +166,7 @@ def match_contents(
 def _folder_made(
     blocks: BlockAttribution, names: Sequence[KnownName | None], files: Sequence[KnownName | None]
 ) -> Int64s:
-    """When the freed directory of each file was made, the oldest of its path; 0 if unknown."""
+    """Per file: creation time of its freed directory (the oldest of that path), 0 if unknown."""
     table = blocks.history.states.table.take(blocks.candidates.state_row)
     made: dict[bytes, int] = {}
     for at in np.flatnonzero(table.is_dir).tolist():
@@ -178,10 +178,10 @@ def _folder_made(
 
 
 def _asked(blocks: BlockAttribution) -> Rows:
-    """Candidates that are regular files, were freed, and of which no block is known."""
+    """Candidates that are freed regular files without any known block."""
     found, table = blocks.candidates, blocks.history.states.table
     row = found.state_row
-    # Freeing blocks sets mtime; an inode that never had any keeps its own.
+    # Freeing blocks sets mtime; an inode that never had blocks keeps its mtime.
     freed = (table.links_count[row] == 0) & (table.mtime[row] == table.ctime[row])
     freed &= table.is_regular[row] & (found.map_source == NO_MAP)
     freed &= (found.freed_tid != TID_NONE) & (table.crtime[row] > 0)
@@ -191,10 +191,10 @@ def _asked(blocks: BlockAttribution) -> Rows:
 def match_between(
     blocks: BlockAttribution, contents: CarvedContents, known: PlacedFiles, places: Int64s
 ) -> dict[int, Match]:
-    """Those that fill all that lies between two neighbours whose blocks are known."""
+    """Matches of files that exactly fill the gap between two neighbours with known blocks."""
     table, row = blocks.history.states.table, blocks.candidates.state_row
     places = places[no_later_instance(blocks, row[places])]
-    places = places[table.version[row[places]] <= MAX_VERSION_UNMOVED]  # more: it can lie elsewhere
+    places = places[table.version[row[places]] <= MAX_VERSION_UNMOVED]  # else it may be elsewhere
     carved = np.flatnonzero(contents.map_source == UNALLOCATED)
     carved = carved[np.argsort(contents.first_block[carved])]
     if not len(places) or not len(carved):
@@ -213,7 +213,7 @@ def _match_by_order(
     listed: ListedMatches,
     progress: Progress | None,
 ) -> _ByOrder:
-    """Those to which all around them, their names and their contents leave one answer."""
+    """Matches for which order, names and contents together leave only one answer."""
     found = _ByOrder()
     parts = [part for part in parts if matching.has_name[part.files[part.own]].any()]
     if not parts:
@@ -235,12 +235,12 @@ def _match_by_order(
 
 @dataclass(frozen=True, slots=True)
 class _ByOrder:
-    """What the order on the disk says.
+    """Results of the matching by the order on disk.
 
     Attributes:
-        found: candidate -> its content, where no other answer comes near.
-        disputed: contents whose list has another name than the file that is found.
-        likely: (content, file) that are more likely so than not, by row of the problem.
+        found: candidate -> its match, if no other answer is nearly as likely.
+        disputed: contents whose listed name differs from that of the file found.
+        likely: (content, file) pairs with a probability above one half, as rows of the problem.
     """
 
     found: dict[int, Match] = field(default_factory=dict)
@@ -251,13 +251,13 @@ class _ByOrder:
 def _read_heads(
     matching: MatchingProblem, parts: Sequence[DiskPart]
 ) -> dict[int, tuple[int, NamesFound]]:
-    """(class, names in it) of each content of the parts, by row of the problem."""
+    """Row of the problem -> (class, names found) of each content of the parts."""
     heads: dict[int, tuple[int, NamesFound]] = {}
     words = MentionIndex([name_parts(name) for name in matching.names]).words
     for at in sorted({at for part in parts for at in part.contents.tolist()}):
         row = int(matching.rows[at])
         signature = int(matching.contents.signature[row])
-        is_catalogue = SIGNATURE_NAMES[signature] == "mo"  # its header comes after its tables
+        is_catalogue = SIGNATURE_NAMES[signature] == "mo"  # its header is after its tables
         head = head_at(matching.contents, row, CATALOGUE_HEAD if is_catalogue else HEAD)
         like = classify_content(head, signature)
         heads[at] = like, find_names_in(head, words)
@@ -265,15 +265,15 @@ def _read_heads(
 
 
 class _PartOfDisk:
-    """A part as `hmm` solves it, and what its answer means.
+    """A part of the disk as a problem for `hmm`, and the evaluation of the result.
 
     Args:
         matching: all files and contents.
-        part: some of them.
-        heads: as `_read_heads` gives them.
-        name_class: int64, row of `fits` of each file.
+        part: the files and contents of this part.
+        heads: result of `_read_heads`.
+        name_class: int64, row in `fits` of each file.
         fits: float (rows, columns), as in `MatchingInput`.
-        listed: what lists say of files and contents.
+        listed: names of contents in lists.
     """
 
     def __init__(
@@ -312,16 +312,16 @@ class _PartOfDisk:
 
     @property
     def can_match(self) -> bool:
-        """Whether `accept` can take any pair at all, whatever the answer is."""
+        """Whether `accept` could accept any pair, whatever the result is."""
         return self._evidence.allows_any(self._part.own)
 
     def accept(self, aligned: Posteriors, mixed: Bools, found: _ByOrder) -> None:
-        """Add the pairs that are sure.
+        """Add the pairs that are certain.
 
         Args:
-            aligned: the answer to `problem`.
-            mixed: bool per file of all, as `_ambiguous_creation_order` gives it.
-            found: to add to.
+            aligned: the posteriors of `problem`.
+            mixed: result of `_ambiguous_creation_order` for all files.
+            found: results to which the pairs are added.
         """
         matching, part = self._matching, self._part
         held = shift_odds(self.problem, aligned) <= MAX_SHIFT_ODDS
@@ -357,7 +357,7 @@ class _PartOfDisk:
 
 
 def name_parts(name: KnownName | None) -> tuple[bytes, bytes] | None:
-    """(name, name of the folder it is in) as far as they are known."""
+    """(name, name of its directory or empty), None if the name is unknown."""
     if name is None:
         return None
     above = name.known_path.rpartition(b"/")[0]
@@ -369,12 +369,12 @@ def name_parts(name: KnownName | None) -> tuple[bytes, bytes] | None:
 
 @dataclass(frozen=True)
 class _PairEvidence:
-    """What speaks for pairs beside their order.
+    """The evidence for pairs in addition to their order.
 
     Attributes:
-        named: bool per file.
-        fits: float (files, kinds); like: kind of each content.
-        mentioned: what contents say of names.
+        named: bool per file, True if it has a known name.
+        fits: float (files, classes), likelihood ratios; like: class of each content.
+        mentioned: likelihood ratios from names in contents.
     """
 
     named: Bools
@@ -383,7 +383,7 @@ class _PairEvidence:
     mentioned: Mentions
 
     def for_pair(self, content: int, file: int) -> tuple[float, float]:
-        """(how well the name fits, how much likelier by what the content says)."""
+        """(likelihood ratio of the class given the name, the same from names in the content)."""
         mention = 1.0
         if content in self.mentioned:
             files, likelier = self.mentioned[content]
@@ -393,10 +393,10 @@ class _PairEvidence:
         return float(self.fits[file, self.like[content]]), mention
 
     def allows_any(self, asked: Bools) -> bool:
-        """Whether a named file of those asked for has a content that does not contradict it.
+        """Whether any named file of some files has a content that does not contradict it.
 
         Args:
-            asked: bool per file.
+            asked: bool per file, True for the files to examine.
         """
         rows = np.flatnonzero(self.named & asked)
         if (self.fits[rows][:, np.unique(self.like)] > MIN_TYPE_RATIO).any():
@@ -405,12 +405,12 @@ class _PairEvidence:
         return bool(mentioned) and bool(np.isin(np.concatenate(mentioned), rows).any())
 
     def contradicts(self, content: int, file: int, chance: float) -> bool:
-        """Whether the type, or a name in this content or in another one, speaks for other pairs.
+        """Whether the type, or a name in this or another content, is evidence against a pair.
 
         Args:
-            content: of the pair.
-            file: of the pair.
-            chance: its probability.
+            content: content of the pair.
+            file: file of the pair.
+            chance: probability of the pair.
         """
         fit, mention = self.for_pair(content, file)
         tolerated = WEAK_MENTION if fit > 1 and chance >= NEARLY_CERTAIN else 0
@@ -422,11 +422,11 @@ class _PairEvidence:
             return fit <= MIN_TYPE_RATIO or taken or near.max(initial=0) > tolerated
         if fit <= MIN_TYPE_RATIO and near.max(initial=0) > mention:
             return True
-        return taken and (fit <= 1 or len(claimed) == 1)  # one: the content names another file
+        return taken and (fit <= 1 or len(claimed) == 1)  # if one, the content names another file
 
     @cached_property
     def _claims(self) -> dict[int, frozenset[int]]:
-        """Content -> files that it names as itself."""
+        """Content -> files whose names it contains as its own name."""
         return {
             content: frozenset(files[likelier >= STRONG_MENTION].tolist())
             for content, (files, likelier) in self.mentioned.items()
@@ -446,13 +446,13 @@ def _evidence_text(fit: float, mention: float, digest: str | None) -> str:
 def _certain_pairs(
     aligned: Posteriors, unbalanced: bool, held: Bools, evidence: _PairEvidence
 ) -> Rows:
-    """Rows of the pairs that nothing comes near to, and nothing is odd around.
+    """Rows of pairs without a competing pair and without anomalies near them.
 
     Args:
         aligned: all pairs.
-        unbalanced: many files have no content.
-        held: bool per content, others are out of the question.
-        evidence: what else speaks for the pairs.
+        unbalanced: whether many files have no content.
+        held: bool per content, False for contents that are not considered.
+        evidence: the evidence for the pairs in addition to their order.
     """
     claimed, file, chance = aligned.expected_count, aligned.state, aligned.probability
     odd = near(claimed > MAX_EXPECTED_COUNT, ANOMALY_RADIUS)
@@ -466,7 +466,7 @@ def _certain_pairs(
 
 
 def _ambiguous_creation_order(blocks: BlockAttribution, table: InodeTable) -> Bools:
-    """Bool: made at the same time as another one in another group; nothing orders the two."""
+    """Bool per file: created at the same time as one in another group, in unknown order."""
     order = np.argsort(table.crtime, kind="stable")
     time, group = table.crtime[order], group_of(blocks.history.fs, table.number)[order]
     split = (time[1:] == time[:-1]) & (group[1:] != group[:-1])

@@ -1,4 +1,4 @@
-"""Journaled data (data=journal): the tagged copies that belong to each candidate."""
+"""Journaled data (data=journal): the tagged copies that hold the content of candidates."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ContentCopies = Mapping[int, tuple[Int64s, Int64s]]
 
 
 class TaggedContentBlocks(JournalOverlay):
-    """The blocks of one file; journaled data is read from the journal.
+    """The blocks of one file, of which journaled data are read from the journal.
 
     Args:
-        base: reads the other blocks.
+        base: reader of the other blocks.
         log: the journal.
-        blocks: (n,), ascending; copies: (n,), the copy of each.
+        blocks: (n,), ascending; copies: (n,), the journal copy of each block.
     """
 
     def __init__(self, base: BlockReader, log: Log, blocks: Int64s, copies: Int64s) -> None:
@@ -44,20 +44,20 @@ class TaggedContentBlocks(JournalOverlay):
 def find_tagged_copies(
     history: History, candidates: Candidates, runs: Runs, uses: BlockUses, freed_tid: Int64s
 ) -> ContentCopies:
-    """The newest journal copy of each content block.
+    """Find the newest journal copy of each content block.
 
-    A copy belongs to the file if the file owned the block in that transaction: data is journaled
-    from the transaction on that allocates the block.
+    A copy belongs to the file if the file owned the block in that transaction. Data are journaled
+    beginning with the transaction that allocates the block.
 
     Args:
-        history: provides the copies.
+        history: the history with the copies.
         candidates: the candidates.
-        runs: their blocks up to their size.
+        runs: blocks of the candidates up to their sizes.
         uses: recorded block uses.
-        freed_tid: per candidate: tid after which its blocks may be reused.
+        freed_tid: per candidate, tid after which its blocks may be reused.
 
     Returns:
-        Per candidate: (blocks, rows of the journal's tags).
+        Candidate -> (blocks, rows of the tags of the journal).
     """
     copies = history.copies
     if copies is None or not len(runs):
@@ -71,10 +71,10 @@ def find_tagged_copies(
     fits = (freed == TID_NONE) | (tid <= np.where(freed == TID_ON_DISK, states.tid[row], freed))
     fits &= tid >= _owned_since(history, uses, row, copies.blocks[tag])
     candidate, tag = candidate[fits], tag[fits]
-    order = np.lexsort((tag, candidate))  # tags ascend by block, then by age; runs need not
+    order = np.lexsort((tag, candidate))  # tags ascend by block and then by age, but runs may not
     candidate, tag = candidate[order], tag[order]
     found: dict[int, tuple[Int64s, Int64s]] = {}
-    places, starts = np.unique(candidate, return_index=True)  # in order of candidates
+    places, starts = np.unique(candidate, return_index=True)  # sorted by candidate
     for place, tags in zip(places.tolist(), np.split(tag, starts[1:]), strict=False):
         blocks = copies.blocks[tags]
         last = ends_group(blocks)
@@ -83,10 +83,10 @@ def find_tagged_copies(
 
 
 def _owned_since(history: History, uses: BlockUses, row: Rows, block: Int64s) -> Int64s:
-    """Per (state, block): tid since which only this instance has it as content.
+    """Per (state, block): tid since which only this instance has the block as content.
 
-    TID_ON_DISK for never. A truncated block can return to the file: as a tree block, or after use
-    by other files.
+    TID_ON_DISK if there is no such tid. A truncated block can return to the file as a tree block,
+    or after use by other files.
     """
     states = history.states
     mine, other = overlap_pairs(block, np.ones_like(block), uses.start, uses.length)

@@ -1,8 +1,9 @@
-"""Carved contents whose digest is in a live list of files.
+"""Finds carved contents whose digest is in a live list of files.
 
-The living system records what files hold: dpkg the MD5 of each file of a package, pip the SHA-256,
-git the object id, archives their members. A content with that digest is the content of the listed
-file. Which deleted inode it belonged to is a second question, which `joining` answers.
+The live system records the contents of files: dpkg has the MD5 digest of each file of a package,
+pip the SHA-256 digest, git the object id, and an archive the file itself. Carved content with such
+a digest is the content of the listed file. Which deleted inode it belonged to is decided in
+`joining`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from ext4kit.matching.file_lists import DigestKind, ListedFile, digest_of, list_
 from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.carved_contents import UNTAGGED_JOURNAL, CarvedContents, content_at
 
-MIN_NAMED_BYTES = 64  # shorter contents can be the same by chance under other names
+MIN_NAMED_BYTES = 64  # shorter contents can have the same bytes by chance under other names
 MAX_LISTS = 50_000
-MAX_LIST_BYTES = 4 << 30  # of all lists
-MAX_HASHED_BYTES = 4 << 30  # of contents, the smallest first; read once for a kind of digest
+MAX_LIST_BYTES = 4 << 30  # maximum bytes of all lists
+MAX_HASHED_BYTES = 4 << 30  # maximum bytes of contents, smallest first, per kind of digest
 _ENDINGS = (
     b"sums", b"SUMS", b"sums.txt", b"SUMS.txt", b".md5", b".sha1", b".sha256", b"index", b"RECORD",
     b".zip", b".jar", b".whl", b".tar", b".list",
@@ -33,14 +34,15 @@ _ENDINGS = (
 
 @dataclass(frozen=True, slots=True)
 class ListedName:
-    """What a list says of a content.
+    """An entry of a list whose digest is that of a carved content.
 
     Attributes:
-        path: of the file, as the list has it.
+        path: path of the file in the list.
         digest: the kind of digest.
         where: path of the list.
-        time: ns; a file that was made later may have another content under this path.
-        is_live: a live file has this path, there or below another directory.
+        time: time (ns) for which the entry is valid; a later file of this path may have another
+            content.
+        is_live: whether a live file has this path, at the same place or below another directory.
     """
 
     path: bytes
@@ -56,16 +58,16 @@ class ListedName:
 
     @property
     def text(self) -> str:
-        """As a source in records."""
+        """Text of the entry as a source in records."""
         where, path = (one.decode("utf-8", "backslashreplace") for one in (self.where, self.path))
         return f"{self.digest} of the content in {where}, for {path}"
 
 
 def listed_name(listed: Sequence[ListedName]) -> tuple[bytes, bytes] | None:
-    """(name, path) that lists give a deleted content, as far as they agree.
+    """(name, path) that lists give to deleted content, as far as the lists agree.
 
-    None without one name, and where the listed file lives: then it was a copy of it that was
-    deleted, which can have had any name.
+    None if the lists do not agree on one name, or if the listed file is live. In the latter case a
+    copy of it was deleted, which can have had any name.
     """
     paths, names = {one.path for one in listed}, {one.name for one in listed}
     if len(names) != 1 or any(one.is_live for one in listed):
@@ -75,7 +77,7 @@ def listed_name(listed: Sequence[ListedName]) -> tuple[bytes, bytes] | None:
 
 
 def find_listed(fs: FileSystem, contents: CarvedContents) -> dict[int, list[ListedName]]:
-    """Content -> the files of live lists that have its digest."""
+    """Row of a content -> the entries of live lists with its digest."""
     known = _KnownDigests(contents)
     if not known.sizes:
         return {}
@@ -92,10 +94,10 @@ def find_listed(fs: FileSystem, contents: CarvedContents) -> dict[int, list[List
 
 
 class _KnownDigests:
-    """Digests of contents, each computed when a list first asks for it.
+    """Digests of contents, computed when they are first needed for a list.
 
     Attributes:
-        sizes: of the contents.
+        sizes: sizes of the contents.
     """
 
     def __init__(self, contents: CarvedContents) -> None:
@@ -108,7 +110,7 @@ class _KnownDigests:
         self._known: dict[tuple[DigestKind, int | None], dict[bytes, list[int]]] = {}
 
     def rows(self, one: ListedFile) -> list[int]:
-        """Contents with the digest of a listed file, and its size."""
+        """Contents with the digest and the size of a listed file."""
         key = one.digest, one.size
         if key not in self._known:
             self._known[key] = self._computed(one.digest, self._of_size(one.size))
@@ -133,7 +135,7 @@ class _KnownDigests:
 
 
 def _listed_files(fs: FileSystem, sizes: frozenset[int]) -> Iterator[tuple[bytes, int, ListedFile]]:
-    """(path of the list, its time, file) of each file of a live list."""
+    """(path of the list, time of the list, file) for each file in each live list."""
     tree = fs.tree(only=with_names(_may_be_list))
     named = [at for at, name in enumerate(tree.names.tolist()) if _may_be_list(name)]
     rows = np.array(named[:MAX_LISTS], np.int64)
@@ -157,15 +159,16 @@ def _may_be_list(name: bytes) -> bool:
 
 
 def _time_of(inode: Inode) -> int:
-    """When a list was written: its mtime, or its creation where it was unpacked with an older one.
+    """When a list was written: its mtime, or its creation time if the mtime is older.
 
-    dpkg unpacks the digests of a package, then its files, and then writes the list of them.
+    A list that was unpacked has an older mtime. dpkg unpacks the digests of a package, then its
+    files, and then writes the list of the files.
     """
     return max(inode.mtime, inode.crtime or 0)
 
 
 def _living(fs: FileSystem, paths: set[bytes]) -> set[bytes]:
-    """Those of some relative paths that live files have, below any directory."""
+    """The relative paths among `paths` that live files have below any directory."""
     ends: dict[bytes, list[bytes]] = defaultdict(list)
     for path in paths:
         ends[path.rpartition(b"/")[2]].append(path)

@@ -1,4 +1,4 @@
-"""Which freed inodes the contents of listed files belong to, by their names."""
+"""Finds the freed inodes to which contents of listed files belong, by their names."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ext4kit.recovery.arranging import MAX_VERSION_UNMOVED
 from ext4kit.recovery.listed_files import ListedName
 from ext4kit.recovery.names import KnownName
 
-LIKELIER = 300.0  # by the listed name of a content
+LIKELIER = 300.0  # likelihood ratio of a file with the listed name of a content
 LIKELIER_LATE = 3.0
-UNCOUNTED = 1  # i_version where the kernel does not count changes, which is usual before 6.1
-MAX_ALIKE = 1000  # files of one name, or of one name and directory name; more tell nothing
-_Parts = tuple[bytes, ...]  # of a path, the last one first
+UNCOUNTED = 1  # i_version if the kernel does not count changes, as is usual before 6.1
+MAX_ALIKE = 1000  # maximum files of one name, or name and directory name; more are no evidence
+_Parts = tuple[bytes, ...]  # parts of a path, the last one first
 
 
 @dataclass(frozen=True, slots=True)
 class FreedFiles:
-    """Files whose contents are asked for, as columns, in creation order.
+    """Files whose contents are searched for, as columns, in creation order.
 
     Attributes:
-        names: of each, None where it is not known.
-        made: crtime of each.
-        folder_made: crtime of the directory of each, 0 where it is not known.
-        version: i_version of each.
+        names: name of each file, None if unknown.
+        made: crtime of each file.
+        folder_made: crtime of the directory of each file, 0 if unknown.
+        version: i_version of each file.
     """
 
     names: Sequence[KnownName | None]
@@ -40,15 +40,15 @@ class FreedFiles:
 
 @dataclass(frozen=True, slots=True)
 class ListedMatches:
-    """Files that can be those that lists name for contents.
+    """For each content, the files that may be those that lists name for it.
 
     Attributes:
-        texts: content -> each such file, and what the list says.
-        late: content -> those of them that can have taken the place of the listed file.
-        named: content -> its file, where lists, names and times leave no other.
-        names: content -> all names that lists give it.
-        rewritten: content -> files that lists name for it and that were written again since.
-        same: content -> the first one with the same bytes.
+        texts: content -> such files, each with the text of the list entry.
+        late: content -> such files that may have replaced the listed file.
+        named: content -> its file, if lists, names and times exclude all others.
+        names: content -> all names that lists give to it.
+        rewritten: content -> files that lists name for it but that were rewritten later.
+        same: content -> the first content with the same bytes.
     """
 
     texts: dict[int, dict[int, str]] = field(default_factory=dict)
@@ -60,15 +60,16 @@ class ListedMatches:
 
     @property
     def fitting(self) -> Int64s:
-        """Contents for which lists name a file that is asked for."""
+        """Contents for which lists name a searched file."""
         some = [at for at in self.names if self.texts[at] or self.rewritten[at]]
         return np.array(some, np.int64)
 
     def contradicts(self, content: int, file: int, name: KnownName | None) -> bool:
-        """Whether lists know this content by other names, or as what its path may have held before.
+        """Whether lists contradict a pair of content and file.
 
-        That all files of a list were replaced by new ones is one event, and their new contents lie
-        on the disk in the same order as the old ones: order cannot tell which of both is there.
+        They do if they give the content other names, or show that it may be an earlier content of
+        the file. If all files of a list were replaced at once, the new contents are on the disk in
+        the same order as the old ones, and the order does not show which of both are there.
         """
         if content not in self.names or name is None:
             return False
@@ -76,12 +77,12 @@ class ListedMatches:
         return name.name not in self.names[content] or file in earlier
 
     def added_to(self, mentions: Mentions, contents: Int64s, files: Int64s) -> Mentions:
-        """Likelihood ratios from names in contents, and those of lists.
+        """Likelihood ratios from names in contents, combined with those from lists.
 
         Args:
-            mentions: of the contents and files of a part, by their place in it.
-            contents: rows of the contents.
-            files: rows of the files.
+            mentions: likelihood ratios from names, with contents and files numbered within a part.
+            contents: rows of the contents of the part.
+            files: rows of the files of the part.
         """
         place = {row: at for at, row in enumerate(files.tolist())} if self.texts else {}
         found = dict(mentions)
@@ -103,10 +104,12 @@ class ListedMatches:
         return found
 
     def supported(self, likely: Iterable[tuple[int, int]]) -> dict[int, int]:
-        """Those of `named` that are likely by order too, if only with a content of the same bytes.
+        """The pairs in `named` that are likely by order too.
+
+        It is sufficient if the file is likely to have a content with the same bytes.
 
         Args:
-            likely: (content, file) pairs that are more likely so than not.
+            likely: (content, file) pairs with a probability above one half.
         """
         found = {file: self.same.get(content) for content, file in likely}
         return {
@@ -119,21 +122,21 @@ class ListedMatches:
 def match_listed(
     listed: Mapping[int, Sequence[ListedName]], rows: Int64s, files: FreedFiles
 ) -> ListedMatches:
-    """Files with the names that lists give to contents.
+    """Find files with the names that lists give to contents.
 
-    A file fits if its path, as far as it is known, ends as the listed path does, and if it was not
-    written more often than others of the list. No other is left if it was made in a tick of the
-    clock before that of the list, its changes are counted and leave no room for a second writing,
-    and as many files fit as there are contents with these bytes.
+    A file fits if its path, as far as it is known, ends like the listed path, and if it was not
+    written more often than other files of the list. All other files are excluded if the file was
+    created before the list was written, its counted changes leave no room for a second writing, and
+    as many files fit as there are contents with these bytes.
 
-    A file that was made after the list, in a directory that was there before, can have taken the
-    place of the listed one, as editors do it, or have come out of the archive: its name says
-    little. In a directory that is younger than the list it came with it.
+    A file that was created after the list, in an older directory, may have replaced the listed file
+    (as editors do) or may have been unpacked from the archive, so its name is weak evidence. If the
+    directory is younger than the list as well, the file was created together with it.
 
     Args:
-        listed: row of the content -> what lists say of it.
+        listed: row of a content -> its entries in lists.
         rows: the contents, in disk order.
-        files: whose contents are asked for.
+        files: files whose contents are searched for.
     """
     found = ListedMatches()
     groups: dict[tuple[ListedName, ...], list[int]] = defaultdict(list)
@@ -159,7 +162,7 @@ def match_listed(
             for fit in kept
             if files.made[fit.file] >= fit.listed.time > files.folder_made[fit.file]
         }
-        rewritten = {fit.file for fit in fitting} - texts.keys()  # had this content earlier
+        rewritten = {fit.file for fit in fitting} - texts.keys()  # may have had this content
         for content in contents:
             found.texts[content], found.late[content] = texts, late
             found.rewritten[content] = rewritten
@@ -167,19 +170,19 @@ def match_listed(
             found.same[content] = contents[0]
         if len(sure) == len(contents):
             pairs += zip(contents, sorted(sure), strict=True)
-    claims = Counter(file for _, file in pairs)  # lists can name several contents for one
+    claims = Counter(file for _, file in pairs)  # lists can name several contents for one file
     found.named.update((content, file) for content, file in pairs if claims[file] == 1)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """A file with the name of a listed one.
+    """A file whose name is that of a listed file.
 
     Attributes:
-        listed: what the list says.
+        listed: the list entry.
         file: the file; version: its i_version.
-        is_whole: one of both paths ends with all of the other.
+        is_whole: whether one of the two paths ends with the whole other path.
     """
 
     listed: ListedName
@@ -189,10 +192,11 @@ class _Fit:
 
 
 def _most_versions(fits: Sequence[_Fit]) -> dict[bytes, int]:
-    """List -> the i_version up to which its files may have been written once, as all in one go.
+    """List -> maximum i_version of files that may have been written only once.
 
-    Writing within a clock tick counts once, so that a file that was written once can differ by 1
-    from others. Writing it anew adds 1 or more: at the limit it can be either.
+    Several writes within a clock tick are counted once, so files that were written once can differ
+    by 1. A second writing adds 1 or more. A file at the limit may therefore have been written once
+    or twice.
     """
     versions: dict[bytes, dict[int, int]] = defaultdict(dict)
     for fit in fits:
@@ -204,11 +208,11 @@ def _most_versions(fits: Sequence[_Fit]) -> dict[bytes, int]:
 
 
 class _FilesByName:
-    """Files whose contents are asked for, by name.
+    """Files whose contents are searched for, by name.
 
     Args:
-        names: of the files.
-        version: i_version of each.
+        names: names of the files.
+        version: i_version of each file.
     """
 
     def __init__(self, names: Sequence[KnownName | None], version: Int64s) -> None:
@@ -220,7 +224,7 @@ class _FilesByName:
         self._version = version
 
     def fitting(self, listed: Sequence[ListedName]) -> list[_Fit]:
-        """Files with the names of listed ones."""
+        """Files with the names of listed files."""
         return [
             _Fit(one, file, int(self._version[file]), is_whole)
             for one in listed
@@ -228,7 +232,7 @@ class _FilesByName:
         ]
 
     def _of_path(self, path: bytes) -> list[tuple[int, bool]]:
-        """(file, whether one of both paths ends with all of the other) of those that fit best."""
+        """(file, whether one path ends with the whole other one) of the files that fit best."""
         wanted = tuple(reversed(path.split(b"/")))
         files = self._by_end.get(wanted[:2]) or self._by_end.get(wanted[:1], [])
         if len(files) > MAX_ALIKE:
@@ -243,13 +247,13 @@ class _FilesByName:
 
 
 def _known_parts(name: KnownName) -> _Parts:
-    """Parts of the known path of a file."""
+    """Parts of the known path of a file, the last one first."""
     path = name.path if name.path is not None else name.partial_path
     parts = (path or name.name).strip(b"/").split(b"/")
     return tuple(reversed(parts if name.path is not None or path is None else parts[1:]))
 
 
 def _common(some: _Parts, others: _Parts) -> int:
-    """How many parts two paths end with in common."""
+    """Number of last parts that two paths have in common."""
     same = [one == other for one, other in zip(some, others, strict=False)]
     return same.index(False) if False in same else len(same)

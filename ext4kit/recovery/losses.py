@@ -1,4 +1,4 @@
-"""Lost blocks of candidates: reused and discarded ones."""
+"""Lost blocks of candidates: blocks that were reused or discarded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CandidateLosses:
     """Lost blocks of one candidate.
 
     Attributes:
-        pieces: blocks whose bytes are lost.
+        pieces: runs of blocks whose bytes are lost.
         reused: number of reused blocks.
         from_tagged: reused blocks with tagged copies in the journal.
         from_untagged: reused blocks with untagged copies in the journal.
@@ -53,7 +53,8 @@ class Losses:
     Attributes:
         by_candidate: candidates with lost blocks.
         discarded: discarded blocks; `owner` is the candidate.
-        may_be_discarded: bool (n,), True with possibly discarded blocks without a copy.
+        may_be_discarded: bool (n,), True for candidates with possibly discarded blocks of which
+            there is no copy.
     """
 
     by_candidate: Mapping[int, CandidateLosses]
@@ -69,8 +70,8 @@ def find_losses(blocks: BlockAttribution, features: BlockFeatures | None) -> Los
     """Lost blocks of all candidates.
 
     Args:
-        blocks: blocks and later owners.
-        features: of unallocated blocks, if these were read.
+        blocks: block attribution of the candidates.
+        features: block features of unallocated space, if this was read.
     """
     discarded, zeros = find_discarded(blocks.history, blocks.candidates, blocks.runs, features)
     bounds = row_bounds(discarded.owner, len(blocks.candidates)).tolist()
@@ -114,7 +115,7 @@ def _losses_of(
 
 
 def _reused_pieces(blocks: BlockAttribution) -> dict[int, list[LostPiece]]:
-    """Per candidate: its reused blocks and their later owners."""
+    """Candidate -> its reused blocks with their later owners."""
     reuse, competing = blocks.reuse, blocks.competing
     owner_text = _owner_texts(blocks)
     found: dict[int, list[LostPiece]] = {}
@@ -134,7 +135,7 @@ def _reused_pieces(blocks: BlockAttribution) -> dict[int, list[LostPiece]]:
 
 
 def _owner_texts(blocks: BlockAttribution) -> Callable[[int, int], str]:
-    """A function that describes an owner, from its inode number and tid."""
+    """A function that describes an owner, given its inode number and a tid."""
     paths = _owner_paths(blocks)
 
     def text(number: int, tid: int) -> str:
@@ -151,11 +152,11 @@ def _owner_texts(blocks: BlockAttribution) -> Callable[[int, int], str]:
         when = f" in transaction {known.transaction}" if known else ""
         return f"inode {number}{when}" if number else f"metadata written{when}"
 
-    return cache(text)  # one text for all blocks of an owner
+    return cache(text)  # one text is used for all blocks of an owner
 
 
 def _owner_paths(blocks: BlockAttribution) -> dict[int, bytes]:
-    """Paths of the allocated inodes that reuse blocks of candidates."""
+    """Inode number -> path of the allocated inodes that reuse blocks of candidates."""
     wanted = np.unique(blocks.reuse.inode[blocks.reuse.tid == TID_ON_DISK])
     wanted = wanted[wanted > 0]
     if not len(wanted):

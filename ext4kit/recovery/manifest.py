@@ -39,27 +39,25 @@ class LostPart(TypedDict):
 
 Between = Annotated[
     tuple[FileMoment | None, FileMoment | None],
-    "The last time it was there and the first time it was not.",
+    "The last transaction that shows the file present, and the first that shows it deleted.",
 ]
 Trust = Annotated[Grade, "How far the file can be trusted."]
 Mime = Annotated[str, "Type by content."]
-Freed = Annotated[int, "When the inode was freed, nanoseconds since 1970 UTC."]
-DeletedAt = Annotated[int, "When it was deleted, nanoseconds since 1970 UTC; null if unknown."]
+Freed = Annotated[int, "Time at which the inode was freed, nanoseconds since 1970 UTC."]
+DeletedAt = Annotated[int, "Time of the deletion, nanoseconds since 1970 UTC; null if unknown."]
 DeletedGround = Annotated[
     DeletionGround,
-    "What deleted_at rests on: freed: the deletion time in the freed inode. The others are upper "
-    "bounds: commit: the first transaction that shows it deleted; unlinked: ctime of the inode "
-    "without links (an orphan); reused: creation of the next file with its inode number; "
-    "overwritten: creation of the file system that overwrote its own.",
+    "Source of deleted_at. freed: the deletion time in the freed inode. The other sources give an "
+    "upper bound. commit: the first transaction that shows the file deleted; unlinked: ctime of "
+    "the inode without links (an orphan); reused: creation of the next file with the same inode "
+    "number; overwritten: creation of the file system that overwrote the one of the file.",
 ]
 
 
 class FormerPaths(TypedDict, total=False):
     """The earlier paths of a file, if it had any."""
 
-    former_paths: Annotated[
-        list[fields.PathText], "Paths that it had before this one, the oldest first."
-    ]
+    former_paths: Annotated[list[fields.PathText], "Former paths of the file, oldest first."]
 
 
 class FileIdentity(fields.PathOrNone, FormerPaths):
@@ -69,10 +67,10 @@ class FileIdentity(fields.PathOrNone, FormerPaths):
     name_bytes: NotRequired[fields.Exact]
     path_ground: Annotated[
         Ground | None,
-        "What the path rests on: what the journal tells of the time of the removal; proven: no "
-        "directory on the way can have been moved since; present place: where its directory "
-        "stands, or the last place found of a removed one, a move of a directory cannot be "
-        "excluded. Null without a path, and for a lost file system.",
+        "Evidence for the path. journal: the journal shows the path at the time of the deletion; "
+        "proven: no directory on the path can have been moved since; present place: the present "
+        "path of the directory, or the last one found for a deleted directory; a move of a "
+        "directory is not excluded. Null without a path, and for a lost file system.",
     ]
     inode: fields.Inode | None
     generation: fields.Generation | None
@@ -88,16 +86,22 @@ class FileFacts(fields.InodeFacts):
     deleted_at_ground: DeletedGround | None
     deleted_between: Between
     grade: Trust
-    superseded: Annotated[bool, "An earlier state of a file that changed afterwards."]
+    superseded: Annotated[bool, "True for an earlier version of a file that changed afterwards."]
     blocks: Annotated[int, "Blocks of content."]
-    blocks_reused: Annotated[int, "Those with a later owner."]
-    lost: Annotated[list[LostPart], "Ranges that are not there."]
-    extents: Annotated[list[tuple[int, int, int]], "Its blocks as [file block, block, blocks]."]
-    first_block: Annotated[int | None, "Of content that was found without a map in an inode."]
-    fragment: Annotated[bool, "Content that is likely a piece of a file."]
-    mime: Annotated[str | None, "Type of content without a map; `export` has it for all files."]
+    blocks_reused: Annotated[int, "Number of blocks with a later owner."]
+    lost: Annotated[list[LostPart], "Ranges of the file that are lost."]
+    extents: Annotated[
+        list[tuple[int, int, int]],
+        "Extents of the file as [first block in the file, first block on disk, number of blocks].",
+    ]
+    first_block: Annotated[int | None, "First block of content that was found without a block map."]
+    fragment: Annotated[bool, "True if the content is probably only part of a file."]
+    mime: Annotated[
+        str | None,
+        "MIME type of content that was found without a block map; `export` gives it for all files.",
+    ]
     encoding: str | None
-    sources: Annotated[Sources, ("required", ()), "What gave inode, map and name."]
+    sources: Annotated[Sources, ("required", ()), "Sources of inode, map and name."]
     xattrs: list[fields.Xattr]
     link_target: str | None
     link_target_bytes: NotRequired[fields.Exact]
@@ -110,10 +114,12 @@ class RecoveredFile(FileIdentity, FileFacts, RestoredFacts):
     """A record of the manifest of `recover`."""
 
     output: fields.Output | None
-    hard_links: Annotated[list[str], "Further names of the output, as the file had them."]
+    hard_links: Annotated[
+        list[str], "Further names of the output that were restored as hard links."
+    ]
     sha256: fields.Sha256 | None
     evidence: Annotated[
-        EvidencePlaces | None, "Where in the image its facts stand; null if nowhere."
+        EvidencePlaces | None, "Where in the image the facts were read; null if nowhere."
     ]
 
 

@@ -1,4 +1,4 @@
-"""Blocks mapped by linked inodes count as allocated, even if the block bitmaps mark them free.
+"""Treats blocks mapped by linked inodes as allocated, even if the bitmaps mark them free.
 
 A bitmap may be damaged, cleared by hand, or flagged uninitialised. The content of linked files
 would then be carved as unallocated space.
@@ -17,7 +17,7 @@ from ext4kit.parsers.inode import inode_checksums_ok
 
 
 def count_mapped_as_used(fs: FileSystem) -> None:
-    """Count all blocks mapped by linked inodes as allocated; report those marked free."""
+    """Treat all blocks mapped by linked inodes as allocated; report blocks that are marked free."""
     starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for table in fs.inode_batches():
         linked = table.take((table.links_count > 0) & (table.dtime == 0) & (table.mode != 0))

@@ -1,4 +1,4 @@
-"""Input of the matching: files with known blocks, and which files share a directory."""
+"""Input of the matching: files with known blocks, and ids of the directories of files."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class PlacedFiles:
     Attributes:
         placed: files of all types.
         regular: True for regular files.
-        candidate: int64, candidate row, NOTHING for allocated files.
-        runs: their blocks; `owner` is the row in `placed`.
-        taken: (first block, one past the last) of all runs with an owner, ascending.
+        candidate: int64, row of the candidate, NOTHING for allocated files.
+        runs: blocks of the files; `owner` is the row in `placed`.
+        taken: (first block, one past the last) of all runs that have an owner, ascending.
     """
 
     placed: Placement
@@ -71,7 +71,7 @@ def find_placed_files(blocks: BlockAttribution) -> PlacedFiles:
 def _placement(
     fs: FileSystem, number: Int64s, crtime: Int64s, runs: Runs
 ) -> tuple[Rows, Placement]:
-    """Rows of inodes that have blocks, and their `Placement`."""
+    """(rows of the inodes that have blocks, their `Placement`)."""
     mapped, first = np.unique(runs.owner, return_index=True)
     last = np.append(first[1:], len(runs))[: len(first)] - 1
     start, end = runs.physical[first], runs.physical[last] + runs.length[last]
@@ -82,18 +82,18 @@ def _placement(
 
 
 def group_of(fs: FileSystem, number: Int64s) -> Int64s:
-    """Block groups of inodes."""
+    """The block group of each inode."""
     return (number - 1) // fs.superblock.inodes_per_group
 
 
 class DirectoryIds:
-    """Ids of the directories of files to match.
+    """Ids of the directories of the files to match.
 
     Args:
-        names: names of these files.
+        names: names of the files to match.
 
     Attributes:
-        of_files: int64, directory id of each file, NOTHING where the path is unknown.
+        of_files: int64, directory id of each file, NOTHING if its path is unknown.
     """
 
     def __init__(self, names: Sequence[KnownName | None]) -> None:
@@ -116,7 +116,7 @@ class DirectoryIds:
         Args:
             fs: the file system.
             number: inode numbers.
-            candidate: row in `names` of deleted files, NOTHING for allocated ones.
+            candidate: row in `names` for deleted files, NOTHING for allocated files.
             names: names of the candidates.
         """
         found = np.full(len(number), NOTHING)

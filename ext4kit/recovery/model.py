@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 
 
 class DeletionGround(StrEnum):
-    """What a deletion time rests on. All but `FREED` are upper bounds: deleted then or earlier."""
+    """The evidence for a deletion time.
+
+    All kinds except `FREED` are upper bounds: the file was deleted then or earlier.
+    """
 
     FREED = "freed"  # the deletion time in the freed inode
     COMMIT = "commit"  # commit time of the first transaction that shows it deleted
     UNLINKED = "unlinked"  # ctime of the inode without links, which unlinking sets
-    REUSED = "reused"  # creation of the next file with its inode number
-    OVERWRITTEN = "overwritten"  # creation of the file system that overwrote its own
+    REUSED = "reused"  # creation time of the next file with its inode number
+    OVERWRITTEN = "overwritten"  # creation time of the file system that overwrote the file's own
 
 
-DeletionTime = tuple[int, DeletionGround]  # ns since 1970, and its ground
+DeletionTime = tuple[int, DeletionGround]  # ns since 1970, and the evidence for it
 
 Sources = dict[Literal["inode", "map", "name", "content", "digest", "xattrs"], str]
 
@@ -57,24 +60,25 @@ class DeletedFile:
     """A deleted file, directory, link or device, or an earlier version of a file.
 
     Attributes:
-        path: the last full path, None if unknown; name: the last name.
-        path_ground: basis of the path; None without a path and in a lost file system.
-        inode: the recovered state; None for content without an inode.
+        path: the last full path, None if unknown; name: the last name, None if unknown.
+        path_ground: evidence for the path; None without a path and in a lost file system.
+        inode: the recovered state of the inode; None for content without an inode.
         size: bytes; None if unknown.
         dtime: when the inode was freed (ns), None if unknown.
-        deleted_between: the last transaction that shows it linked and the first that does not.
-        blocks: blocks of content; blocks_reused: those with a later owner.
+        deleted_between: the last transaction that shows the file linked, and the first one that
+            shows it without a link.
+        blocks: number of content blocks; blocks_reused: number of these with a later owner.
         lost: byte ranges with a later owner.
         sources: provenance of inode, map and name.
-        reasons: why it is not intact, and notes on its content, in the order of the checks.
-        superseded: an earlier version of a file that changed afterwards.
-        other_paths: other full paths that it had when it was deleted (hard links).
-        former_paths: full paths that it had before, the oldest first.
+        reasons: why the file is not intact, and notes on its content, in the order of the checks.
+        superseded: whether this is an earlier version of a file that changed afterwards.
+        other_paths: other full paths that the file had when it was deleted (hard links).
+        former_paths: full paths that the file had before, the oldest first.
         partial_path: path below `inode-NUMBER-GENERATION`, a directory whose path is unknown;
             without an inode, the path that a live list gives for this content.
-        first_block: of content found without the map of an inode, else None.
-        fragment: the content is probably a fragment of a file.
-        deletion_bound: bound of the deletion time from other evidence than transactions.
+        first_block: first block of content that was found without the map of an inode, else None.
+        fragment: whether the content is probably a fragment of a file.
+        deletion_bound: upper bound of the deletion time from evidence other than transactions.
     """
 
     path: bytes | None
@@ -110,12 +114,12 @@ class DeletedFile:
         return None if self._attributes is None else self._attributes()
 
     def evidence(self) -> EvidencePlaces | None:
-        """Places of its evidence in the image, as JSON values; None if unknown."""
+        """The places of the evidence in the image, as JSON values; None if unknown."""
         return None if self._evidence is None else self._evidence()
 
     @property
     def further_paths(self) -> tuple[bytes, ...]:
-        """Full paths that it had beside this one or before."""
+        """Other full paths that the file had when it was deleted or before."""
         return self.other_paths + self.former_paths
 
     @property
@@ -130,7 +134,7 @@ class DeletedFile:
 
     @property
     def generation(self) -> int | None:
-        """Inode generation: distinguishes the instances of an inode number."""
+        """Inode generation, which distinguishes the instances of an inode number."""
         return None if self.inode is None else self.inode.generation
 
     @property
@@ -180,7 +184,7 @@ class DeletedFile:
 
     @property
     def deletion(self) -> DeletionTime | None:
-        """When it was deleted, or a time at which it was deleted already; None if unknown."""
+        """Time of the deletion, or an upper bound of it; None if unknown."""
         if self.dtime is not None:
             return self.dtime, DeletionGround.FREED
         first_missing = self.deleted_between[1]
@@ -212,7 +216,7 @@ class DeletedFile:
 
     @property
     def file_type(self) -> Kind | None:
-        """Type by content; only for content found without the map of an inode."""
+        """Type according to the content; only for content found without the map of an inode."""
         head = b"" if self.first_block is None else self.head()
         if not head:
             return None
@@ -221,9 +225,9 @@ class DeletedFile:
         return identify(head, self._signature)
 
     def content_type(self) -> Kind | None:
-        """Type by content of any regular file; reads its start.
+        """Type according to the content of any regular file, of which the start is read.
 
-        None for ciphertext, and where the start is reused or all zero.
+        None for ciphertext, and if the start is reused or all zero.
         """
         if self.first_block is not None:
             return self.file_type
@@ -237,7 +241,7 @@ class DeletedFile:
         return identify_head(head)
 
     def head(self) -> bytes:
-        """Start of the content; b"" where there is none or it cannot be read."""
+        """Start of the content; b"" if there is none or if it cannot be read."""
         return b"" if self._content is None else self._content.head()
 
 
@@ -271,16 +275,16 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class RemovedName:
-    """A removed entry.
+    """A removed entry that is not reported as the name of a deleted file.
 
     Attributes:
-        path: below the present path of the directory, or the last one found of a deleted one;
-            None if unknown.
+        path: path of the entry, from the present path of its directory or the last known path of a
+            deleted directory; None if unknown.
         name: the name.
         directory: inode number of the directory.
-        inode: the number in the entry, None if the removal cleared it.
+        inode: inode number in the entry, None if the removal cleared it.
         kind: file type in the entry.
-        reason: why it is not reported as the name of a deleted file.
+        reason: why the entry is not reported as the name of a deleted file.
     """
 
     path: bytes | None

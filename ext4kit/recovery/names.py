@@ -35,10 +35,10 @@ class KnownName:
     Attributes:
         name: the name.
         path: full path, None if a directory has no known name.
-        partial_path: without a path, the known part below `inode-NUMBER-GENERATION` of the
-            directory without a name.
+        partial_path: if the path is unknown, the known part of it below `inode-NUMBER-GENERATION`,
+            which stands for a directory without a known name.
         source: provenance of the name.
-        ground: basis of the path; None without one.
+        ground: evidence for the path; None without a path.
     """
 
     name: bytes
@@ -49,7 +49,7 @@ class KnownName:
 
     @property
     def known_path(self) -> bytes:
-        """The path, or the known part of it; empty where nothing is known."""
+        """The path or the known part of it; empty if no part is known."""
         return self.path or self.partial_path or b""
 
 
@@ -58,12 +58,12 @@ class CandidateNames:
     """Names of all candidates.
 
     Attributes:
-        names: the last name of each, None where none is known.
-        others: other full paths of each that were removed with the last one (hard links).
-        former: full paths that each had before the last one, in order.
-        rows: row of `paths.names.table` (n,) that each name comes from, NO_ROW for others.
+        names: the last name of each candidate, None if unknown.
+        others: other full paths of each candidate, removed together with the last one (hard links).
+        former: full paths that each candidate had before the last one, oldest first.
+        rows: row of `paths.names.table` (n,) with each name, NO_ROW for names from other sources.
         paths: names and paths over time.
-        unattributed: entries found elsewhere that are not the last name of an instance.
+        unattributed: found entries that are not the last name of an instance.
     """
 
     names: list[KnownName | None]
@@ -77,14 +77,14 @@ class CandidateNames:
 def name_candidates(
     history: History, candidates: Candidates, entries: FoundEntries
 ) -> CandidateNames:
-    """The last name of each candidate: from directories over time, else from found entries.
+    """The last name of each candidate, from directories over time, else from found entries.
 
     An earlier version has the name that the file had then.
 
     Args:
         history: the states.
         candidates: the candidates.
-        entries: of unallocated and untagged directory blocks.
+        entries: entries of unallocated and untagged directory blocks.
     """
     instances = history.states.instance[candidates.state_row]
     earlier = candidates.superseded
@@ -118,7 +118,7 @@ def name_candidates(
 def _places(
     paths: PathHistory, candidates: Candidates, named: Rows, name_row: Rows, freed: Int64s
 ) -> list[DirectoryPlace | None]:
-    """Where each name was: of a deleted file at its removal, of an earlier version at its end."""
+    """Path of each name: for a deleted file at its removal, for an earlier version at its end."""
     earlier = candidates.superseded[named]
     found: list[DirectoryPlace | None] = [None] * len(named)
     last, then = np.flatnonzero(~earlier), np.flatnonzero(earlier)
@@ -134,17 +134,17 @@ def _places(
 def _further_paths(
     paths: PathHistory, candidates: Candidates, named: Rows, last: Rows, freed: Int64s
 ) -> tuple[dict[int, tuple[bytes, ...]], dict[int, tuple[bytes, ...]]]:
-    """(other paths, former paths) by candidate: those it had beside its path, and before it.
+    """(other paths at the end, earlier paths), each as candidate -> full paths.
 
-    A file that was renamed had one name after the other. A name that was removed long before the
-    last one was taken away by itself.
+    The names of a renamed file were in force one after the other. A name that was removed long
+    before the last one was removed separately.
 
     Args:
         paths: names and paths over time.
         candidates: the candidates.
         named: rows of the candidates (n,) with a name.
-        last: row of the last name of each.
-        freed: tid of each one's end.
+        last: row of the last name of each candidate.
+        freed: tid at which each candidate ended.
     """
     table, states = paths.names.table, paths.history.states
     instance = table.instance[last]
@@ -176,18 +176,19 @@ def _further_paths(
 
 
 class FoundEntryPaths:
-    """Names for instances that the journal gives none.
+    """Names from found entries, for instances without a name in the journal.
 
-    A directory can have got another name since a file in it went. A path goes through what it
-    was called when the file went or the copy was made, where the log goes back to that; through
-    one that lives also where its ctime or that of the directory above is older, both of which
-    a renaming sets (kernel fs/ext4/namei.c, `ext4_rename`); and through one that went where it
-    went soon after. The present place of a directory is not that of an earlier copy of its first
-    block whose `..` entry names another directory.
+    A directory may have been renamed after a file in it was deleted. The name used for it in a path
+    is the one that it had when the file was deleted or the copy was written, if the log covers that
+    time. For a live directory, its present name is used if its ctime or that of its parent is
+    older, because a rename sets both (kernel fs/ext4/namei.c, `ext4_rename`). For a deleted
+    directory, its last name is used if it was deleted soon after the file. If the `..` entry in an
+    earlier copy of a directory's first block names another directory than its present parent, its
+    present place is not used for the entries in that copy.
 
     Args:
         history: the instances.
-        paths: of the names that the log and the known directories give; these go first.
+        paths: paths from names in the log and in known directories; these take precedence.
         found: entries of directory blocks found elsewhere.
     """
 
@@ -223,7 +224,7 @@ class FoundEntryPaths:
         return len(self._names)
 
     def name_of(self, instance: int) -> KnownName | None:
-        """The name of an instance, None if there is none."""
+        """The name of an instance, None if unknown."""
         row = self._row.get(instance)
         if row is None:
             return None
@@ -245,7 +246,7 @@ class FoundEntryPaths:
         return KnownName(parts[0], None, self._top[last] + b"/" + tail, source)
 
     def name_below(self, directory: int, instance: int, name: bytes) -> KnownName | None:
-        """A name in a directory (as in `directory_path`) that only a found entry names."""
+        """A name in a directory (as in `directory_path`) whose own name is from a found entry."""
         if self._row_of_directory(directory) is None:
             return None
         above = self.name_of(directory)
@@ -258,9 +259,10 @@ class FoundEntryPaths:
         return KnownName(name, path, partial_path, above.source, ground)
 
     def _row_of_directory(self, directory: int) -> int | None:
-        """Entry with the name of a directory; None where the journal has its last name.
+        """Row of the entry with the name of a directory; None if the journal has its last name.
 
-        A removed entry, or one of a freed block, has no time; it may only not differ.
+        If the last name known otherwise is from a removed entry or a freed block, it has no time;
+        the found entry is then used only if its name is the same.
         """
         row = self._row.get(directory)
         if row is None:
@@ -277,7 +279,7 @@ class FoundEntryPaths:
         return not self._linked[row] and self._deleted_soon(self._above[row], time)
 
     def _deleted_soon(self, directory: int, time: int) -> bool:
-        """Whether a directory was deleted, and soon after a time (ns)."""
+        """Whether a directory was deleted soon after a time (ns)."""
         if directory < 0 or self._history.is_allocated[directory]:
             return False
         return int(self._last_ctime[directory]) - time < SAME_DELETION_WINDOW
@@ -285,7 +287,8 @@ class FoundEntryPaths:
     def _in_force_at(self, row: int, instance: int) -> int:
         """Latest time (ns) at which an instance certainly had the name of an entry.
 
-        Its deletion; of a journal copy its commit, as the name may have been another one since.
+        This is the deletion of the instance. For an entry from a journal copy it is at most the
+        commit time of the copy, because the name may have changed afterwards.
         """
         time = int(self._last_ctime[instance])
         if self._order[row] < 0:
@@ -294,13 +297,14 @@ class FoundEntryPaths:
 
     @cached_property
     def _last_ctime(self) -> Int64s:
-        """Per instance: last change or deletion, ns."""
+        """Per instance: time (ns) of the last change or of the deletion."""
         return last_ctimes(self._history)
 
     def _known_place(self, row: int, instance: int) -> DirectoryPlace | None:
-        """Path of an entry's directory at the deletion of the file or the time of the copy.
+        """Path of the directory of an entry as of the deletion of the file, or of the copy.
 
-        Without a record of that time, the present path of the directory, or the last one found.
+        If the path at that time is not recorded, it is the present or last known path of the
+        directory.
         """
         place, above = self._place_then(row, instance), self._above[row]
         if place is None and (self._linked[row] or above >= 0):

@@ -1,4 +1,4 @@
-"""The paths nearest to one that is not there: for a name that was typed wrongly or from memory."""
+"""Finds the paths nearest to a path that does not exist, which may have been mistyped."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from typing import NamedTuple
 
 from ext4kit.selection import is_glob, path_pattern
 
-_CLOSE = 0.75  # ratio of two names that may be one, wrongly typed
-_LEAST = 3  # characters that a part of a name must have
+_CLOSE = 0.75  # minimum similarity of a name and its mistyped form
+_LEAST = 3  # minimum characters of a part of a name
 
 
 class Likeness(IntEnum):
-    """How a path is near to a wanted one, the nearest first."""
+    """How a path resembles the wanted one; the most similar kind is first."""
 
-    CASE = 0  # differs in upper and lower case alone
-    OTHER_ROOT = 1  # is the end of the wanted one: that has the mount point before it
-    BELOW = 2  # ends with the wanted one, which lacks the folders above
+    CASE = 0  # differs only in upper and lower case
+    OTHER_ROOT = 1  # is the end of the wanted path, which also has the mount point
+    BELOW = 2  # ends with the wanted path, which lacks the directories above
     NAME = 3  # has the same last name
-    PART = 4  # has the wanted name, or fits the wanted pattern, but for case, in its last name
+    PART = 4  # its last name contains the wanted name or matches the wanted pattern, ignoring case
     SIMILAR = 5  # has nearly the same last name
 
 
 class Near(NamedTuple):
-    """A path near to a wanted one."""
+    """A path that resembles the wanted one."""
 
     likeness: Likeness
     path: bytes
 
 
 def nearest_paths(wanted: bytes, paths: Iterable[bytes], most: int = 3) -> list[Near]:
-    """The nearest of some paths, the nearest first.
+    """The paths that resemble the wanted path most, the most similar first.
 
     Args:
         wanted: a path, a name, or a pattern, as typed.
         paths: full paths.
-        most: how many to give.
+        most: maximum number of paths to return.
     """
     search = _Search(wanted)
     found = (near for path in paths if (near := search.near(path)) is not None)
@@ -47,7 +47,7 @@ def nearest_paths(wanted: bytes, paths: Iterable[bytes], most: int = 3) -> list[
 
 
 class _Search:
-    """Compares paths with a wanted one, without case."""
+    """Compares paths with the wanted path, ignoring case."""
 
     def __init__(self, wanted: bytes) -> None:
         text = wanted.removeprefix(b"~").strip(b"/")
@@ -61,7 +61,7 @@ class _Search:
         self._matcher = SequenceMatcher(None, "", self._name.decode("latin-1"), autojunk=False)
 
     def near(self, path: bytes) -> Near | None:
-        """How a path, or a folder above it, is near; None if it is not."""
+        """How a path, or a directory above it, resembles the wanted path; None if it does not."""
         if not self._name:
             return None
         lower = path.lower()

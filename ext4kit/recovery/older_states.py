@@ -1,6 +1,6 @@
 """Older inode states from untagged copies of inode table blocks.
 
-The next jbd2 header gives the transaction of an untagged log block. A copy in an unallocated
+The transaction of an untagged log block follows from the next jbd2 header. A copy in an unallocated
 block is older than all other states.
 """
 
@@ -16,18 +16,18 @@ from ext4kit.unallocated.owners import inode_slots
 from ext4kit.unallocated.space import UnallocatedSpace
 from ext4kit.unallocated.untagged import tids_of_untagged
 
-TID_UNDATED = 0  # an order before that of every transaction
+TID_UNDATED = 0  # a tid before that of every transaction
 _AT_ONCE = 2048
 
 
 def find_older_states(
     space: UnallocatedSpace, structures: MetadataBlocks
 ) -> list[tuple[InodeTable, Int64s]]:
-    """(states, tids) that the tagged journal lacks.
+    """(states, tids) of inode states that the tagged journal does not have.
 
     Args:
-        space: the space scanned.
-        structures: its metadata blocks; inode table blocks with their numbers.
+        space: the space that was scanned.
+        structures: the metadata blocks found there, with numbers for inode table blocks.
     """
     pieces = structures.of_kind(INODES)
     pieces = pieces.take(pieces.stated_number > 0)
@@ -36,7 +36,7 @@ def find_older_states(
     for in_log in (True, False):
         some = pieces.take(pieces.in_journal == in_log)
         tids = tids_of_untagged(space.log, some.block) if in_log else np.zeros(len(some), np.int64)
-        if not epochs.has_one_size:  # what is older may be cut at other places
+        if not epochs.has_one_size:  # older blocks may have inodes of another size
             kept = tids >= epochs.first_of_layout
             some, tids = some.take(kept), tids[kept]
         order = np.maximum(tids, TID_UNDATED)
@@ -62,9 +62,9 @@ def _read_states(space: UnallocatedSpace, pieces: MetadataBlocks) -> tuple[Inode
 
 
 def _last_linked_per_instance(table: InodeTable, order: Int64s) -> tuple[InodeTable, Int64s]:
-    """The last linked state of each (instance, tid); without a linked one, the last state.
+    """The last linked state of each (instance, tid); if none is linked, the last state.
 
-    A freed inode has lost its map.
+    A linked state is preferred because a freed inode has lost its block map.
     """
     linked = table.links_count > 0
     key = np.lexsort((table.ctime, linked, order, table.generation, table.number))

@@ -38,10 +38,10 @@ def find_deleted(
     watched: Int64s = NO_NUMBERS,
     as_of: int | None = None,
 ) -> DeletedFiles:
-    """All deleted files of which the evidence holds a record, with their grades.
+    """Find all deleted files of which the evidence has a record, with their grades.
 
     Args:
-        fs: the file system, opened with its journal replayed, or what shares its log.
+        fs: the file system, opened with its journal replayed, or an object that shares its log.
         versions: include earlier versions of files.
         sources: where to search; all but JOURNAL read the whole unallocated space.
         progress: called with (done, total): bytes of unallocated space read, then rounds of

@@ -1,4 +1,4 @@
-"""Where a recovered file lies below the output folder."""
+"""The path of a recovered file below the output folder."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ext4kit.filetypes.categories import category_of
 from ext4kit.output.names import extension_of, marked_name
 from ext4kit.recovery.model import DeletedFile, Grade
 
-OutputPath = tuple[bytes, ...]  # components below the output folder
-FRAGMENTS, OTHER = "fragments", "other"  # folders below carved/, beside those of the categories
+OutputPath = tuple[bytes, ...]  # components of a path below the output folder
+FRAGMENTS, OTHER = "fragments", "other"  # folders below carved/ besides the categories
 
 
 class PartialFiles(StrEnum):
-    """Where files graded partial are written: no one should take them for whole ones."""
+    """Where files graded partial are written, so that they are not mistaken for whole ones."""
 
     APART = "apart"  # in a folder of their own
     MARKED = "marked"  # among the others, marked in their names
@@ -22,7 +22,7 @@ class PartialFiles(StrEnum):
 
 
 def output_path(file: DeletedFile) -> OutputPath:
-    """Output path of a file, which other files may have too."""
+    """Output path of a file; other files may have the same path."""
     is_inferred = file.grade is Grade.CARVED
     if file.path is not None:
         folder, _, name = file.path.strip(b"/").rpartition(b"/")
@@ -33,7 +33,7 @@ def output_path(file: DeletedFile) -> OutputPath:
 
 
 def nameless_path(file: DeletedFile, name: bytes = b"") -> OutputPath:
-    """Output path of a file without a name, or with one that cannot be used."""
+    """Output path of a file without a name, or with a name that cannot be used."""
     extension = extension_of(name) or (file.file_type.extension if file.file_type else "")
     own = (disambiguator(file) + extension).encode()
     if file.inode is not None:
@@ -45,7 +45,7 @@ def partial_path(path: OutputPath, place: PartialFiles) -> OutputPath:
     """Output path of a file that is graded partial.
 
     Args:
-        path: the path that it would have if it were whole.
+        path: the path that the file would have if it were whole.
         place: where such files are written.
     """
     if place is PartialFiles.APART:
@@ -64,15 +64,15 @@ def disambiguator(file: DeletedFile) -> str:
 
 
 def content_folder(file: DeletedFile) -> str:
-    """Folder of a content without an inode: its category, apart from probable fragments."""
+    """Folder for content without an inode: its category, or a folder for probable fragments."""
     if file.fragment:
         return FRAGMENTS
     kind = file.file_type
-    head = file.head() if kind and kind.encoding else b""  # only of text it tells more
+    head = file.head() if kind and kind.encoding else b""  # it is more specific only for text
     return (kind and category_of(kind, head, file.name or b"")) or OTHER
 
 
 @lru_cache(maxsize=16)
 def _below(top: bytes, folder: bytes) -> OutputPath:
-    """Output path of a directory's files, cached because these are consecutive."""
+    """Output path of the files of a directory, cached because these files are consecutive."""
     return (top, *folder.split(b"/")) if folder else (top,)

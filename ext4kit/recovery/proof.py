@@ -30,23 +30,23 @@ from ext4kit.recovery.evidence_places import (
 )
 from ext4kit.recovery.names import CandidateNames
 
-_I_BLOCK = 40  # byte of an inode at which inline entries may begin, at the earliest
-_ENTRY = 8  # bytes of a directory entry in front of its name
+_I_BLOCK = 40  # first byte of an inode at which inline entries may begin
+_ENTRY = 8  # bytes of a directory entry before its name
 
 
 @dataclass(frozen=True, slots=True)
 class _InodePlaces(Table):
-    """Where states of inodes were read: byte and block, stored tid of a copy or -1, checksum."""
+    """Where inode states were read: byte, block, stored tid of the copy or -1, and checksum."""
 
     offset: Int64s
     block: Int64s
     tid: Int64s
     checksum: Int64s
-    is_known: Bools  # a state has a single place
+    is_known: Bools  # whether a state has a single place
 
 
 class Proofs:
-    """Evidence places of all candidates; each column is computed on first use.
+    """Evidence places of all candidates; each column is computed when it is first used.
 
     Args:
         blocks: block attribution of the candidates.
@@ -59,7 +59,7 @@ class Proofs:
         self._names, self._name_rows = names.paths.names.table, names.rows
 
     def of(self, place: int) -> EvidencePlaces | None:
-        """Evidence of one candidate as JSON values; None if no byte offset is defined."""
+        """Evidence places of one candidate as JSON values; None if no byte offset is defined."""
         if self._base is None:
             return None
         first, last = self._node_slices[place : place + 2]
@@ -85,7 +85,7 @@ class Proofs:
 
         Args:
             copies: rows of the tags of `log`.
-            log: the log that they are of.
+            log: the log with these tags.
         """
         if log is None or not len(log.tags) or log.reader.blocks is not log.home:
             return np.full(len(copies), NO_ROW), np.full(len(copies), NO_ROW)
@@ -110,7 +110,7 @@ class Proofs:
         return offset, tid
 
     def _in_copies(self, blocks: Int64s, copies: Rows) -> tuple[Int64s, Int64s]:
-        """(byte, stored tid) of blocks in journal copies (rows of `log.tags`), else as now."""
+        """(byte, stored tid) of blocks in journal copies (rows of `log.tags`), else as `_now`."""
         offset, tid = self._now(blocks)
         logged = copies >= 0
         if logged.any():
@@ -152,7 +152,7 @@ class Proofs:
     def _freed(self) -> _InodePlaces:
         """Place of the first later state of each candidate that shows it freed.
 
-        A freed inode keeps inline data, so this can be the candidate's own state.
+        A freed inode keeps its inline data, so this can be the candidate's own state.
         """
         states = self._history.states
         table = states.table
@@ -172,7 +172,7 @@ class Proofs:
         return self._fs.inode_location(self._history.states.table.number[self._found.state_row])[0]
 
     def _owner(self, place: int) -> LastOwner:
-        """A candidate as the last owner, with the first and last transaction that show it."""
+        """A candidate as the last owner, with the first and last transaction that show this."""
         table, row = self._history.states.table, int(self._found.state_row[place])
         first, last = (int(column[place]) for column in self._owned)
         return {
@@ -184,7 +184,7 @@ class Proofs:
 
     @cached_property
     def _owned(self) -> tuple[Int64s, Int64s]:
-        """First and last transaction that show each candidate as the owner; -1 for none."""
+        """The first and the last transaction that show each candidate as the owner; -1 for none."""
         states, row = self._history.states, self._found.state_row
         order = states.tid[row]
         blocks, at = self._table_blocks, np.where(order < TID_PRE_FAST_COMMIT, order, TID_NONE)
@@ -235,7 +235,7 @@ class Proofs:
         return self._history.states.table.is_dir[self._found.state_row]
 
     def _content_places(self, place: int) -> list[Place]:
-        """Content blocks that are read from the journal."""
+        """Places of content blocks that are read from the journal."""
         if place not in self._tagged or self._are_directories[place]:
             return []
         blocks, copies = self._tagged[place]
@@ -250,7 +250,7 @@ class Proofs:
 
     @cached_property
     def _named(self) -> tuple[Int64s, Int64s, Int64s, Bools]:
-        """(byte or -1, block, stored tid, is inline) of the directory entry of each candidate."""
+        """(byte or -1, block, stored tid, True if inline) of each candidate's directory entry."""
         here = self._name_rows >= 0
         if not len(self._names):
             none = np.full(len(here), NO_ROW)

@@ -1,4 +1,4 @@
-"""Texts of provenance: the values of `sources` in records."""
+"""Texts that state provenance, as the values of `sources` in records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def state_source(transactions: Mapping[int, TransactionTime], tid: int) -> str:
     """Provenance of a state.
 
     Args:
-        transactions: of the journal, by tid.
+        transactions: transactions of the journal, by tid.
         tid: first tid of the state.
     """
     return _written_by(transactions, tid) or "inode table"
@@ -41,7 +41,7 @@ def name_source(transactions: Mapping[int, TransactionTime], tid: int) -> str:
 
 
 def _written_by(transactions: Mapping[int, TransactionTime], tid: int) -> str:
-    """The fast commit or transaction of a tid, "" if the journal has none."""
+    """Text for the fast commit or transaction of a tid, "" if the journal has neither."""
     if TID_PRE_FAST_COMMIT < tid < TID_ON_DISK:
         return "fast commit"
     known = transactions.get(tid)

@@ -40,24 +40,25 @@ from ext4kit.recovery.provenance import (
 from ext4kit.recovery.untagged_content import UntaggedContentBlocks
 from ext4kit.recovery.xattrs import XattrReader
 
-_AT_ONCE = 1024  # records whose columns are read together
+_AT_ONCE = 1024  # number of records whose columns are read together
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles(Sequence[DeletedFile]):
-    """Records of deleted files, each built when it is read: a disk may have millions.
+    """Records of deleted files, each built when it is read because a disk may have millions.
 
     Attributes:
-        names: last names.
-        blocks: blocks and later owners.
-        losses: lost blocks.
-        grading: grades and reasons.
+        names: the last names of the candidates.
+        blocks: blocks of the candidates and their later owners.
+        losses: lost blocks of the candidates.
+        grading: grades and reasons of the candidates.
         contents: carved contents.
-        listed: carved content without an inode -> what live lists say of it.
+        listed: carved content without an inode -> its entries in live lists.
         matches: carved contents matched to candidates.
         xattrs: reader of extended attributes.
         proofs: evidence places of the candidates.
-        rows: candidates, and as ~row the contents without an inode, in the order of the records.
+        rows: rows of candidates, and ~row for contents without an inode, in the order of the
+            records.
     """
 
     names: CandidateNames
@@ -88,18 +89,18 @@ class FoundFiles(Sequence[DeletedFile]):
         return next(self._build(np.array([self.rows[place]])))
 
     def _build(self, rows: Int64s) -> Iterator[DeletedFile]:
-        """Records of some rows."""
+        """Build the records of some rows."""
         states = self.blocks.candidates.state_row[rows[rows >= 0]]
         inodes = self.blocks.history.states.table.take(states).each()
         for row in rows.tolist():
             yield self._record(row, next(inodes)) if row >= 0 else self._carved(~row)
 
     def _carved(self, row: int) -> DeletedFile:
-        """Record of a content without an inode."""
+        """Record of content without an inode."""
         return _with_listed_name(content_file(self.contents, row), self.listed.get(row, ()))
 
     def _record(self, place: int, inode: Inode) -> DeletedFile:
-        """Record of a candidate and the inode of its state."""
+        """Record of a candidate, given the inode of its state."""
         blocks, candidates, deletion = self.blocks, self.blocks.candidates, self.blocks.deletion
         uid, gid = int(deletion.uid[place]), int(deletion.gid[place])
         if (uid, gid) != (inode.uid, inode.gid):
@@ -150,7 +151,7 @@ class FoundFiles(Sequence[DeletedFile]):
     def _content(
         self, place: int, inode: Inode, runs: Runs, size: int | None
     ) -> tuple[Content | None, bytes | None]:
-        """(content of a file, target of a symbolic link) of a candidate, as far as there is one."""
+        """(content, target of a symbolic link) of a candidate; None for what it does not have."""
         blocks, lost = self.blocks, self.losses.of(place).pieces
         fs, has_map = blocks.history.fs, blocks.candidates.map_source[place] != NO_MAP
         if inode.kind == "file" and size is not None:
@@ -171,9 +172,9 @@ def build_records(
     matches: Matches,
     xattrs: XattrReader,
 ) -> FoundFiles:
-    """Deleted files by path; at equal paths the last deleted comes first.
+    """Deleted files sorted by path; of files with equal paths, the last deleted one comes first.
 
-    Carved contents without an inode follow, by first block.
+    Carved contents without an inode follow, sorted by first block.
     """
     candidates = blocks.candidates
     number = blocks.history.states.table.number[candidates.state_row]
@@ -191,7 +192,7 @@ def build_records(
 
 
 def _with_content(file: DeletedFile, contents: CarvedContents, match: Match) -> DeletedFile:
-    """A file without known blocks, with its matched carved content."""
+    """The record of a file without known blocks, with its matched carved content added."""
     content = content_at(contents, match.content)
     assert content.runs is not None
     sources: Sources = {"map": match.evidence}
@@ -211,7 +212,7 @@ def _with_content(file: DeletedFile, contents: CarvedContents, match: Match) -> 
 
 
 def _with_listed_name(file: DeletedFile, listed: Sequence[ListedName]) -> DeletedFile:
-    """A content without an inode, with the name that live lists give it."""
+    """The record of content without an inode, with the name from live lists added."""
     known = listed_name(listed) if (file.size or 0) >= MIN_NAMED_BYTES else None
     if known is None:
         return file
@@ -229,7 +230,7 @@ def _with_listed_name(file: DeletedFile, listed: Sequence[ListedName]) -> Delete
 def _sources(
     blocks: BlockAttribution, place: int, row: int, map_source: str, name: KnownName | None
 ) -> Sources:
-    """Provenance of inode, map, content and name of a candidate with this state."""
+    """Provenance of inode, map, content and name of a candidate."""
     states, fs = blocks.history.states, blocks.history.fs
     where = state_source(blocks.transactions, int(blocks.deletion.tid[place]))
     if map_source == INODE_TABLE and int(states.table.number[row]) in fs.orphans:

@@ -1,7 +1,7 @@
-"""Removed names: directory entries that are not given as the name of a deleted file.
+"""Removed names: directory entries that are not reported as the name of a deleted file.
 
-That someone had a file of that name is evidence by itself. Each states why it is not said to be
-the name of the inode whose number stands in it.
+That a file with such a name existed is evidence by itself. Each entry has a reason why it is not
+reported as the name of the inode whose number it has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ext4kit.recovery.found_entries import FoundEntries, directory_instances
 from ext4kit.recovery.model import RemovedName, Unbound
 from ext4kit.recovery.names import CandidateNames, KnownName
 
-AT_ONCE = 1 << 14  # inodes
+AT_ONCE = 1 << 14  # inodes read at a time
 _REASONS = {
     Bond.NAMED: Unbound.OTHER_NAME,
     Bond.IN_USE: Unbound.IN_USE,
@@ -37,7 +37,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An entry: its inode number (0 for none), type and name, its directory, why it is unbound."""
+    """An entry: inode number (0 for none), type, name, directory, and why it is unbound."""
 
     inode: int
     file_type: int
@@ -48,20 +48,20 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A directory with removed entries: its number and path."""
+    """A directory with removed entries: its inode number and path."""
 
     number: int
     path: bytes | None
 
 
 def find_removed_names(names: CandidateNames, candidates: Candidates) -> list[RemovedName]:
-    """The entries that are not among the names of deleted files, by path.
+    """The entries that are not names of deleted files, sorted by path.
 
-    They stand in the slack of directory blocks, in journal copies, and in freed blocks of
-    directories. Copies of entries that are in use, as a directory's index leaves them, are none.
+    They are in the slack of directory blocks, in journal copies and in freed blocks of directories.
+    Copies of entries in use, which the index of a directory leaves behind, are not removed names.
 
     Args:
-        names: of all candidates.
+        names: names of all candidates.
         candidates: all candidates.
     """
     states = names.paths.history.states
@@ -100,13 +100,13 @@ def find_removed_names(names: CandidateNames, candidates: Candidates) -> list[Re
 def _names_of(
     keys: Int64s, names: Sequence[KnownName | None], wanted: Int64s
 ) -> list[tuple[int, KnownName]]:
-    """(key, name) of the names with one of the wanted keys."""
+    """(key, name) for the known names with one of the wanted keys."""
     rows = np.flatnonzero(np.isin(keys, wanted)).tolist()
     return [(int(keys[row]), name) for row in rows if (name := names[row]) is not None]
 
 
 def _in_use(fs: FileSystem, numbers: Int64s) -> Iterator[int]:
-    """Those of the inode numbers that are in use."""
+    """The numbers among `numbers` of inodes in use."""
     for start in range(0, len(numbers), AT_ONCE):
         table = fs.inode_table(numbers[start : start + AT_ONCE])
         yield from table.number[(table.mode != 0) & (table.links_count > 0)].tolist()
@@ -123,7 +123,7 @@ def _in_slack(paths: PathHistory) -> Iterator[_Entry]:
 
 
 def _in_journal(paths: PathHistory) -> Iterator[_Entry]:
-    """Entries of which the states of inodes do not show whose they were."""
+    """Entries in the journal whose instances cannot be determined from inode states."""
     found = paths.names.unattributed
     real = [name not in (b".", b"..") for name in found.name]
     found = found.take(np.flatnonzero(real))
@@ -134,12 +134,12 @@ def _in_journal(paths: PathHistory) -> Iterator[_Entry]:
 def _in_freed_blocks(
     paths: PathHistory, found: FoundEntries, last: tuple[Int64s, Sequence[KnownName | None]]
 ) -> Iterator[_Entry]:
-    """Entries of directory blocks outside of known directories.
+    """Entries of found directory blocks that are not names of deleted files.
 
     Args:
         paths: names and paths over time.
         found: the entries.
-        last: instances of deleted files, and the last name of each.
+        last: (instances of deleted files, the last name of each).
     """
     above = directory_instances(paths.history, found)
     known = np.flatnonzero(above >= 0)
@@ -155,13 +155,16 @@ def _in_freed_blocks(
 def _of_unknown(
     number: Int64s, file_type: Int64s, names: list[bytes], folders: list[_Folder]
 ) -> Iterator[_Entry]:
-    """Entries of which no instance is known to have had the number then."""
+    """Entries whose inode number had no known instance at that time."""
     columns = number.tolist(), file_type.tolist(), names, folders
     return map(_Entry, *columns, repeat(Unbound.USED_AGAIN))
 
 
 def _folders(paths: PathHistory, directory: Int64s) -> list[_Folder]:
-    """Directories: instances, or minus numbers of live ones. Freed ones as they were last."""
+    """The directory of each instance; a negative value is a negated live inode number.
+
+    A freed directory gets its last known path.
+    """
     one, place = np.unique(directory, return_inverse=True)
     known = paths.history
     folders = []

@@ -1,4 +1,4 @@
-"""Sources in which deleted files are searched."""
+"""The sources in which deleted files are searched."""
 
 from enum import StrEnum
 
@@ -6,10 +6,10 @@ from enum import StrEnum
 class SearchSource(StrEnum):
     """A source of deleted files."""
 
-    JOURNAL = "journal"  # the described log, the inode tables, the orphan list
-    BLOCKS = "blocks"  # metadata in free blocks and in log blocks without a descriptor
-    RUNS = "runs"  # content alone: what is free and claimed by nobody, cut into files
+    JOURNAL = "journal"  # tagged copies in the log, the inode tables, the orphan list
+    BLOCKS = "blocks"  # metadata in unallocated blocks and in untagged log blocks
+    RUNS = "runs"  # content alone: unallocated blocks without an owner, carved
 
 
 ALL_SOURCES = frozenset(SearchSource)
-JOURNAL_ONLY = frozenset({SearchSource.JOURNAL})  # fast: the unallocated space is not read
+JOURNAL_ONLY = frozenset({SearchSource.JOURNAL})  # fast, because the unallocated space is not read

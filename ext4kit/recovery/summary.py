@@ -1,4 +1,4 @@
-"""What was deleted, summed up by grade, folder and time; contents without a name by kind."""
+"""Counts of deleted files by grade, folder and time, and of nameless contents by kind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ext4kit.bursts import Burst, BurstItem, find_bursts
 from ext4kit.recovery.model import DeletedFile, Grade
 from ext4kit.recovery.placing import FRAGMENTS, content_folder
 
-MOST_GROUPED = 1_000_000  # files that are grouped by folder and time
+MOST_GROUPED = 1_000_000  # maximum files that are grouped by folder and time
 
 
 def is_telling(file: DeletedFile) -> bool:
-    """Whether a row says more than its inode number: there is a name, or content of an inode."""
+    """Whether a file has more than an inode number: a name, or content of an inode."""
     if file.inode is None:
         return False
     return file.path is not None or file.name is not None or file.grade is not Grade.OVERWRITTEN
@@ -25,9 +25,9 @@ class FolderDeletions:
     """Files of one folder that were deleted together.
 
     Attributes:
-        burst: folder, times, owner and cause; its rows are places in the list of files.
-        directories: how many of them are directories.
-        whole: other files of which nothing is missing; bytes: of their contents.
+        burst: folder, times, owner and cause; its `rows` are indices in the list of files.
+        directories: number of directories among the files.
+        whole: number of other files of which nothing is missing; bytes: total size of these.
     """
 
     burst: Burst
@@ -37,21 +37,21 @@ class FolderDeletions:
 
     @property
     def files(self) -> int:
-        """Number of files that are no directories."""
+        """Number of files that are not directories."""
         return len(self.burst) - self.directories
 
 
 @dataclass(slots=True)
 class DeletedOverview:
-    """Sums of deleted files, counted while they are read.
+    """Counts of deleted files, made while the files are read.
 
     Attributes:
-        grades: deleted files by grade, without earlier versions.
-        earlier: earlier versions.
-        nameless: files with an inode and without path and name.
-        contents: contents without an inode, by category; without fragments.
-        fragments: contents that are probably parts of files.
-        newest: the latest known deletion, ns; None for none.
+        grades: number of deleted files by grade, without earlier versions.
+        earlier: number of earlier versions.
+        nameless: number of files with an inode but without path and name.
+        contents: number of contents without an inode by category, without fragments.
+        fragments: number of contents that are probably parts of files.
+        newest: time of the latest known deletion, ns; None for none.
     """
 
     found: Counter[Grade] = field(default_factory=Counter)
@@ -61,18 +61,18 @@ class DeletedOverview:
     fragments: int = 0
     newest: int | None = None
     _items: list[BurstItem] = field(default_factory=list)
-    _sizes: list[int] = field(default_factory=list)  # -1 for what is not whole
+    _sizes: list[int] = field(default_factory=list)  # -1 for a file that is not whole
 
     @classmethod
     def of(cls, files: Iterable[DeletedFile]) -> DeletedOverview:
-        """The sums of some files."""
+        """The counts of some files."""
         summary = cls()
         for file in files:
             summary.add(file)
         return summary
 
     def counting(self, files: Iterable[DeletedFile]) -> Iterator[DeletedFile]:
-        """The files, each of them counted."""
+        """Yield the files and count each one."""
         for file in files:
             self.add(file)
             yield file
@@ -98,12 +98,12 @@ class DeletedOverview:
 
     @property
     def grades(self) -> dict[Grade, int]:
-        """Files of each grade, in the order of the grades; without earlier versions."""
+        """Number of files of each grade, in the order of the grades, without earlier versions."""
         return {grade: self.found[grade] for grade in Grade}
 
     @property
     def total(self) -> int:
-        """Deleted files, without earlier versions."""
+        """Number of deleted files, without earlier versions."""
         return sum(self.found.values())
 
     def by_folder(self) -> list[FolderDeletions]:

@@ -1,10 +1,11 @@
 """File contents in untagged journal blocks, for data=journal.
 
 The copies of a transaction are in the order in which it first changed their blocks (kernel
-fs/jbd2/transaction.c, `__jbd2_journal_file_buffer`). Blocks of a file written sequentially are
-therefore in file order, mixed with metadata, and files are in creation order. The kernel
-zero-fills the last block, so the file size gives the data end of its copy. A position is accepted
-if it fits the creation order of all files of the transaction.
+fs/jbd2/transaction.c, `__jbd2_journal_file_buffer`). The blocks of a sequentially written file are
+therefore in file order (mixed with metadata), and the files are in creation order. The kernel
+zero-fills the rest of the last block, so the file size determines where the data in its copy end. A
+position for a file is accepted if it agrees with the creation order of all files of the
+transaction.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from ext4kit.unallocated.group_metadata import group_metadata_test, named_metada
 from ext4kit.unallocated.untagged import tids_of_untagged
 
 _ROWS_AT_ONCE = 1024
-_MAX_ZERO_TAIL = 64  # bytes of zeros that a block in the middle of a file may end in
-_MAX_POSITIONS = 4  # places that fit a file; one that fits more is told by none
-_MAX_PAIRS = 1 << 16  # places that are looked at together
-_MIN_CHAIN = 3  # that follow each other: chance does not do that
+_MAX_ZERO_TAIL = 64  # maximum zero bytes at the end of a block in the middle of a file
+_MAX_POSITIONS = 4  # maximum positions that fit a file; if more fit, none is used
+_MAX_PAIRS = 1 << 16  # maximum pairs of file and position that are examined together
+_MIN_CHAIN = 3  # minimum positions in order that are not there by chance
 
 
 DataEnds = tuple[Int64s, Int64s, Bools]
@@ -48,10 +49,10 @@ class UntaggedBlocks(Table):
     """Untagged journal blocks that are not metadata, by position.
 
     Attributes:
-        position: int64 (n,), log blocks.
-        tid: int64 (n,), transaction that wrote each.
-        data_end: int64 (n,), bytes up to the last nonzero one.
-        of_group: bool (n,), which ones look like metadata of groups.
+        position: int64 (n,), number of the log block.
+        tid: int64 (n,), tid of the transaction that wrote the block.
+        data_end: int64 (n,), bytes of the block up to the last nonzero one.
+        of_group: bool (n,), True for blocks that look like group metadata.
     """
 
     position: Int64s
@@ -67,7 +68,7 @@ class UntaggedBlocks(Table):
 
         Args:
             log: the journal.
-            ends: results of `data_end_scanner` for each batch.
+            ends: results of `data_end_scanner` for all batches.
             metadata: int64, log blocks recognised as metadata.
         """
         none = np.zeros(0, np.int64)
@@ -79,7 +80,7 @@ class UntaggedBlocks(Table):
 
 
 def data_end_scanner(fs: FileSystem) -> Scanner[DataEnds | None]:
-    """Scanner of the log for `DataEnds`."""
+    """A scanner that finds `DataEnds` in the log."""
     is_of_group, is_named = group_metadata_test(fs), named_metadata_test(fs)
 
     def look(batch: BlockBatch) -> DataEnds | None:
@@ -94,11 +95,11 @@ def data_end_scanner(fs: FileSystem) -> Scanner[DataEnds | None]:
 
 @dataclass(frozen=True, slots=True)
 class WantedFiles(Table):
-    """Files whose contents are searched, as int64 columns (n,).
+    """Files whose contents are searched for, as int64 columns (n,).
 
     Attributes:
-        size: bytes, above 0; all blocks are mapped and written.
-        tid: transaction that shows the state.
+        size: bytes, more than 0; all blocks of the file are mapped and written.
+        tid: tid of the transaction that shows the state.
         crtime: creation time, ns; inode: inode number.
     """
 
@@ -109,11 +110,11 @@ class WantedFiles(Table):
 
 
 def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int) -> Rows:
-    """Locate the contents of files in the untagged copies.
+    """Find the contents of files among the untagged copies.
 
     Returns:
-        int64 (n,): row of `copies` with the first block of each file, -1 for none. Its other
-        blocks are in the next rows.
+        int64 (n,): row of `copies` with the first block of each file, -1 for none. The other blocks
+        of the file are in the rows after that.
     """
     found = np.full(len(wanted), NO_ROW)
     file, first = _candidate_positions(copies, wanted, block_size)
@@ -134,7 +135,7 @@ def place_contents(copies: UntaggedBlocks, wanted: WantedFiles, block_size: int)
 def _candidate_positions(
     copies: UntaggedBlocks, wanted: WantedFiles, block_size: int
 ) -> tuple[Rows, Rows]:
-    """(file, row of its first block) of all positions with the data ends of a file."""
+    """(file, row of its first block) of all positions where the data ends fit the file."""
     count = -(-wanted.size // block_size)
     end = wanted.size - (count - 1) * block_size
     by_end = np.argsort(copies.data_end, kind="stable")
@@ -147,24 +148,24 @@ def _candidate_positions(
     kept = first >= 0
     file, first, last = file[kept], first[kept], last[kept]
     short = np.concatenate([[0], np.cumsum(copies.data_end < block_size - _MAX_ZERO_TAIL)])
-    fits = short[last] == short[first]  # no block before the last one ends early
+    fits = short[last] == short[first]  # no block but the last one ends in many zeros
     before = np.maximum(first - 1, 0)
     after = np.minimum(before + 1, len(copies) - 1)
     gap: Bools = copies.position[after] != copies.position[before] + 1
     fits &= (first == 0) | (copies.data_end[before] < block_size) | gap
-    fits &= ~copies.of_group[first]  # else the file begins before it, and it is not of the file
+    fits &= ~copies.of_group[first]  # such a block may precede the rest of a file
     fits &= (copies.tid[first] == copies.tid[last]) & (copies.tid[last] <= wanted.tid[file])
     return file[fits], first[fits]
 
 
 class _ParetoFront:
-    """Pareto-optimal chains: file, blocks, last place; the first two ascend."""
+    """Pareto-optimal chains: last file, number of blocks, last place; the first two ascend."""
 
     def __init__(self) -> None:
         self.files, self.blocks, self.places = [NO_ROW], [0], [NO_ROW]
 
     def best_before(self, file: int) -> tuple[int, int]:
-        """(blocks, last place) of the best chain that ends before a file."""
+        """(number of blocks, last place) of the best chain that ends before a file."""
         at = bisect_left(self.files, file) - 1
         return self.blocks[at], self.places[at]
 
@@ -182,12 +183,12 @@ class _ParetoFront:
 
 
 def _heaviest_increasing_chain(file: Int64s, first: Int64s, count: Int64s) -> list[int]:
-    """The places that hold most blocks and follow each other as the files do.
+    """The places with most blocks that are in the same order as their files.
 
     Args:
-        file: int64 (n,), of each place; the places in the order of the files.
-        first: int64 (n,), first row.
-        count: int64 (n,), rows.
+        file: int64 (n,), file of each place; places are sorted by file.
+        first: int64 (n,), first row of each place.
+        count: int64 (n,), number of rows of each place.
     """
     rank = np.cumsum(np.append(False, file[1:] != file[:-1])[: len(file)]).tolist()
     starts, counts = first.tolist(), count.tolist()
@@ -212,18 +213,18 @@ def _heaviest_increasing_chain(file: Int64s, first: Int64s, count: Int64s) -> li
 def find_untagged_copies(
     history: History, candidates: Candidates, runs: Runs, reused: Rows, copies: UntaggedBlocks
 ) -> tuple[ContentCopies, Int64s]:
-    """The untagged copies that hold the content of candidates.
+    """Find the untagged copies that have the content of candidates.
 
     Args:
         history: the states.
         candidates: the candidates.
-        runs: their blocks up to their size.
-        reused: candidates with reused blocks; the disk has the bytes of the others.
+        runs: blocks of the candidates up to their sizes.
+        reused: candidates with reused blocks; the contents of the other candidates are on disk.
         copies: untagged blocks of the journal.
 
     Returns:
-        (per candidate: (blocks, log blocks), log blocks with contents of unknown files, only of
-        transactions in which other files were located).
+        (candidate -> (blocks, log blocks), log blocks with contents of unknown files). The latter
+        are only from transactions in which files were located.
     """
     if not len(copies):
         return {}, np.zeros(0, np.int64)
@@ -257,7 +258,7 @@ def _whole_files(history: History, candidates: Candidates, runs: Runs, block_siz
 
 
 def _unassigned(copies: UntaggedBlocks, first: Rows, count: Int64s) -> Int64s:
-    """Log blocks of no located file, in the transactions of located files."""
+    """Log blocks in the transactions of located files that belong to none of these files."""
     row, position = expand(count)
     taken = np.zeros(len(copies), bool)
     taken[first[row] + position] = True
@@ -266,7 +267,7 @@ def _unassigned(copies: UntaggedBlocks, first: Rows, count: Int64s) -> Int64s:
 
 
 class UntaggedContentBlocks(TaggedContentBlocks):
-    """The same of untagged copies: each is named by its position in the journal, not by a tag."""
+    """As `TaggedContentBlocks`, but copies are given by their position in the journal."""
 
     def read_with(self, blocks: Int64s, copies: Int64s) -> Bytes2D:
         """As `read_many`, with the result of `copies_of`."""
@@ -277,9 +278,13 @@ class UntaggedContentBlocks(TaggedContentBlocks):
         rows[logged] = self.log.reader.read(copies[logged])
         return rows
 
+    def log_blocks_of(self, copies: Int64s) -> Int64s:
+        """Each copy is named by its log block."""
+        return copies
+
 
 def block_features_of_journal(log: Log, positions: Int64s) -> tuple[Intervals, BlockFeatures]:
-    """Log blocks as file system blocks for carving.
+    """Log blocks converted to file system blocks for carving.
 
     Args:
         log: an internal journal.

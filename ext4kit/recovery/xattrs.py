@@ -1,10 +1,11 @@
 """Extended attributes of deleted files, from old inodes and from attribute blocks.
 
-What lies in the inode is in each copy of it; a freed inode keeps it. An attribute block is read
-as the log has it from the file's time, or from its place. A block in its place may be that of
-a later owner: it counts where everybody who is known to have had it had it at the same time, as
-files with the same attributes do (kernel fs/ext4/xattr.c, `ext4_xattr_block_set`), or before. A
-block whose home its checksum tells, in a log block that no descriptor names, comes last.
+Attributes in the inode are in every copy of the inode, and a freed inode keeps them. An attribute
+block is read from the log as of the time of the file, or else from its home block. The home block
+may have the attributes of a later owner. It is used if every other known owner had the block at the
+same time (files with the same attributes share a block; kernel fs/ext4/xattr.c,
+`ext4_xattr_block_set`) or earlier. Untagged copies, whose home block is known from their checksum,
+are used last.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from ext4kit.unallocated.metadata import XATTR, MetadataBlocks
 from ext4kit.unallocated.untagged import tids_of_untagged
 from ext4kit.units import NANOSECONDS
 
-_CACHED = 64  # blocks
-_SHARED, _LEAST = 16, 1 << 26  # a block of attributes is of several files: so many bytes in all
-_SHOWN = 8  # names of attributes that nobody is known to have had
+_CACHED = 64  # attribute blocks that are kept in memory
+_SHARED, _LEAST = 16, 1 << 26  # files share attribute blocks; limit of the bytes read in total
+_SHOWN = 8  # maximum attribute names that a message shows
 _LOOKED_AT = 1024
 _FOREVER = np.iinfo(np.int64).max
 IN_PLACE = "attribute block on disk"
@@ -44,9 +45,9 @@ class FileXattrs:
     """The extended attributes of one file.
 
     Attributes:
-        values: name to value, as `getxattr` gives them.
+        values: name -> value, as returned by `getxattr`.
         source: provenance, "" without attributes.
-        missing: why some are missing, None if complete.
+        missing: why attributes are missing, None if complete.
     """
 
     values: dict[bytes, bytes]
@@ -74,7 +75,7 @@ class XattrReader:
         self._left = max(_SHARED * size, _LEAST)
 
     def read(self, inode: Inode, row: int) -> FileXattrs:
-        """The attributes of the state `row`, which has this inode."""
+        """The attributes of the inode of the state `row`."""
         has_body = xattr.has_body(inode.raw, inode.extra_isize)
         if not inode.file_acl and not has_body and self._left >= 0:
             return NO_ATTRIBUTES
@@ -92,7 +93,7 @@ class XattrReader:
         text = ", ".join(where + ([source] if source else []))
         return FileXattrs(values, text if values else "", missing)
 
-    # -- which block ----------------------------------------------------------------------
+    # -- choice of the block --------------------------------------------------------------
 
     def _find_block(self, home: int, row: int) -> tuple[bytes | None, str]:
         """(attribute block of a state, its provenance)."""
@@ -120,7 +121,7 @@ class XattrReader:
 
     @cached_property
     def _untagged_copies(self) -> tuple[MetadataBlocks, Int64s]:
-        """(untagged copies, their tids), by home block; TID_UNDATED outside the journal."""
+        """(untagged copies, their tids), sorted by home block; TID_UNDATED outside the journal."""
         found = self._found
         away = found.in_journal | (found.stated_number != found.block)
         found = found.take(away & (found.stated_number > 0))
@@ -138,7 +139,7 @@ class XattrReader:
         return self._read_copy(home, home)
 
     def _read_copy(self, block: int, home: int) -> bytes | None:
-        """A block on disk; a checksum, if there is one, must match the home block."""
+        """An attribute block on disk; None if a checksum does not match the home block."""
         superblock = self._fs.superblock
         rows, readable = self._fs.fetch(np.array([block]))
         data: bytes = rows[0].tobytes()
@@ -150,10 +151,10 @@ class XattrReader:
                 return None
         return data
 
-    # -- who had it -----------------------------------------------------------------------
+    # -- owners of blocks -----------------------------------------------------------------
 
     def _has_later_owner(self, home: int, row: int) -> bool:
-        """Whether a later owner may have written the block."""
+        """Whether a later owner may have written the attribute block of a state."""
         history, mine = self._history, int(self._history.states.instance[row])
         home_row, instance, begin, end = self._block_owners
         low, high = np.searchsorted(home_row, [home, home + 1]).tolist()
@@ -172,7 +173,7 @@ class XattrReader:
 
     @cached_property
     def _block_owners(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """(block, instance, begin at the latest, end) of all known owners of a block.
+        """(block, instance, latest possible begin, end) of all known owners of attribute blocks.
 
         Times are ctimes, ns; an allocated instance has no end.
         """
@@ -199,10 +200,10 @@ class XattrReader:
         order = np.argsort(block, kind="stable")
         return block[order], instance[order], begin[order], end[order]
 
-    # -- what nobody had ------------------------------------------------------------------
+    # -- blocks without an owner ----------------------------------------------------------
 
     def report_ownerless(self) -> None:
-        """Report unallocated attribute blocks without a known owner, and their attribute names."""
+        """Report unallocated attribute blocks without a known owner and their attribute names."""
         freed = self._found.block[
             ~self._found.in_journal & (self._found.stated_number == self._found.block)
         ]

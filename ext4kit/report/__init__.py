@@ -1,1 +1,1 @@
-"""Results as text, tables and JSON lines; names from evidence made safe to show."""
+"""Results as text, tables and JSON lines, with names from the evidence escaped for display."""

@@ -1,4 +1,4 @@
-"""Sentences for answers that are empty or partial: how far the evidence reaches, what is left."""
+"""Sentences for empty or partial answers: how far back the evidence reaches and what remains."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def reach_text(shared: SharedLog) -> str:
 
 
 def contents_text(overview: DeletedOverview | DeletionStats) -> str:
-    """What content without a name is left; "" for none."""
+    """Counts of the content found without a name; "" for none."""
     count = sum(overview.contents.values())
     if not count and not overview.fragments:
         return ""
-    text = f"{count_text(count, 'content')} without a name"
+    text = f"{count_text(count, 'carved file')} without a name"
     text += f": {kinds_text(overview.contents)}" if count else ""
     pieces = f"{count_text(overview.fragments, 'fragment')} of files"
     return f"{text}; {pieces}" if overview.fragments else text
@@ -62,21 +62,22 @@ def folder_line(found: FolderDeletions) -> str:
 
 
 def overview_lines(overview: DeletedOverview, shared: SharedLog, image: str) -> Iterator[str]:
-    """What was deleted, by folder and time, then how far the journal reaches and what is left.
+    """Deletions by folder and time, then the reach of the journal and the content without a name.
 
     Args:
-        overview: the counts.
-        shared: what knows the journal.
-        image: as it was named.
+        overview: counts of the deleted files.
+        shared: gives the period that the journal covers.
+        image: the image argument of the command line.
     """
     groups = overview.by_folder()
     shown_groups, others = groups[:MOST_FOLDERS], groups[MOST_FOLDERS:]
     yield from map(folder_line, shown_groups)
     if others:
         count = sum(len(each.burst) for each in others)
-        yield f"{count:,} more in {len(others):,} other folders or moments; --tree shows all"
+        yield f"{count:,} more files in {len(others):,} other folders or at other times; --tree "
+        "shows all"
     contents = contents_text(overview)
     if overview.nameless or contents:
         yield reach_text(shared)
     if contents:
-        yield f"{contents}. {command_text('recover', image, '-o', 'OUT')} brings them back."
+        yield f"{contents}. {command_text('recover', image, '-o', 'OUT')} recovers them."

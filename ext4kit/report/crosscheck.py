@@ -1,4 +1,4 @@
-"""The comparison of two readings, as text and as records."""
+"""The comparison with The Sleuth Kit, as text and as records."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _WHO = {
     LikelyRight.TSK: "The Sleuth Kit",
     LikelyRight.OPEN: "undecided",
 }
-_SHOWN = 5  # examples of one field and cause
+_SHOWN = 5  # examples shown per field and cause
 
 
 def crosscheck_lines(result: CrossCheck, every: bool) -> Iterator[str]:
-    """The differences, or the first few of each kind; their number; the scope of the comparison."""
+    """All differences or the first few of each kind, their number, and the comparison's scope."""
     if result.hello is None:
         yield f"The Sleuth Kit cannot open the file system: {printable_text(result.refusal)}"
         return

@@ -41,11 +41,11 @@ SORT_KEYS: dict[str, Callable[[DeletedFile], int] | None] = {
 def deleted_lines(
     files: Iterable[DeletedFile], limit: int | None = None
 ) -> Iterator[tuple[Grade | None, str]]:
-    """(grade, line): a heading without a grade, then a line for each file; empty without files.
+    """(grade, line) pairs: a heading without a grade, then each file; none if there are no files.
 
     Args:
-        files: all of them are read.
-        limit: how many have a line.
+        files: the deleted files; all of them are counted.
+        limit: the number of files that get a line.
     """
     table, grades = TableText(_HEADINGS, right={1, 2}), bytearray()
     for file in files:
@@ -66,14 +66,14 @@ def sorted_files(files: Sequence[DeletedFile], by: str) -> Sequence[DeletedFile]
 
 
 def deletion_text(file: DeletedFile) -> str:
-    """The deletion time in UTC; `<=` before the first commit that shows the file deleted."""
+    """The deletion time in the command's zone; `<=` marks a commit time, an upper bound."""
     if file.deletion_time is None:
         return "-"
     return ("<= " if file.dtime is None else "") + time_text(file.deletion_time)
 
 
 def known_path(file: DeletedFile, unknown: str) -> str | None:
-    """Path of a deleted file; below `unknown` if its directory is unknown; None without a name."""
+    """Path of a deleted file, below `unknown` if its directory is unknown; None without a name."""
     if file.path is not None:
         return printable(file.path)
     part = file.name if file.partial_path is None else file.partial_path
@@ -81,7 +81,7 @@ def known_path(file: DeletedFile, unknown: str) -> str | None:
 
 
 def display_path(file: DeletedFile) -> str:
-    """Path of a deleted file as far as it is known; the first block of a carved file."""
+    """The known part of a deleted file's path; for a carved file, its first block."""
     nameless = f"(block {file.first_block:,})" if file.inode is None else "(path unknown)"
     path = known_path(file, "(directory unknown)")
     return nameless if path is None else quoted(path)
@@ -108,7 +108,7 @@ def _path_with_notes(file: DeletedFile) -> str:
 
 
 def _file_type_text(file: DeletedFile) -> str:
-    """File type by content; whether it is probably a fragment, or has an uncertain end."""
+    """File type by content; a note says if it is probably a fragment or has uncertain bounds."""
     found = file.file_type
     kind = found.mime if found else "type not recognised"
     if file.fragment:
@@ -158,16 +158,19 @@ class RemovedNameRecord(TypedDict):
     record: Literal["removed name"]
     path: Annotated[
         str | None,
-        "Below the present path of its directory, or the path at the directory's deletion; as "
-        "UTF-8, with backslash escapes where it is not. Null where it is unknown.",
+        "The name below the present path of its directory, or below the last path of a deleted "
+        "directory; as UTF-8, with backslash escapes for other bytes. Null if the path is "
+        "unknown.",
     ]
     path_bytes: NotRequired[fields.Exact]
     name: str
     name_bytes: NotRequired[fields.Exact]
     directory: Annotated[int, "Inode number of the directory."]
-    inode: Annotated[int | None, "Inode number in the entry; null where the deletion cleared it."]
+    inode: Annotated[int | None, "Inode number in the entry; null if the deletion cleared it."]
     type: Annotated[fields.FileType, "File type in the entry."]
-    reason: Annotated[Unbound, "Reason not to report it as the name of a deleted file."]
+    reason: Annotated[
+        Unbound, "Reason why the entry is not reported as the name of a deleted file."
+    ]
     meaning: Annotated[str, "The reason as a sentence."]
 
 
@@ -178,9 +181,11 @@ class DeletedSummary(TypedDict):
     deleted: Annotated[int, "Deleted files, without earlier versions."]
     grades: Annotated[dict[Grade, int], "Deleted files by grade, without earlier versions."]
     earlier: Annotated[int, "Earlier versions of files; with --versions only."]
-    listed: Annotated[int, "Files with a record; fewer than all with --limit."]
-    contents: Annotated[dict[str, int], "Contents without an inode, by kind; without fragments."]
-    fragments: Annotated[int, "Contents that are probably parts of files."]
+    listed: Annotated[
+        int, "Number of files with a record; with --limit it may be less than all files."
+    ]
+    contents: Annotated[dict[str, int], "Number of carved files of each kind, without fragments."]
+    fragments: Annotated[int, "Number of carved files that are probably only parts of files."]
     newest_ns: Annotated[int | None, "Latest known deletion, nanoseconds since 1970 UTC."]
     removed_names: RemovedNames
 
@@ -190,24 +195,28 @@ class FolderRecord(TypedDict):
 
     record: Literal["burst"]
     kind: Literal["deleted"]
-    folder: Annotated[str | None, "Has all of them; null where no path is known."]
+    folder: Annotated[str | None, "The folder of these files; null if its path is unknown."]
     folder_bytes: NotRequired[fields.Exact]
     first_ns: Annotated[int | None, "First deletion, nanoseconds since 1970 UTC."]
     last_ns: Annotated[int | None, "Last deletion, nanoseconds since 1970 UTC."]
     files: fields.Count
     directories: fields.Count
-    whole: Annotated[int, "Files of which nothing is missing."]
-    bytes: Annotated[int, "Bytes of the whole ones."]
-    owner: Annotated[int | None, "User id of most of them."]
-    cause: Annotated[BurstCause | None, "What such a burst usually comes from, by names alone."]
+    whole: Annotated[int, "Number of files of which nothing is missing."]
+    bytes: Annotated[int, "Total bytes of these whole files."]
+    owner: Annotated[int | None, "User id of most of the files."]
+    cause: Annotated[BurstCause | None, "Usual cause of such a burst, judged by names alone."]
 
 
 class RecoveryCounts(TypedDict):
     """Numbers of files by result."""
 
     written: fields.Count
-    kept: Annotated[int, "Those of the written files that an earlier run wrote (--resume)."]
-    links: Annotated[int, "Links made: symbolic ones, and further names of a file."]
+    kept: Annotated[
+        int, "Number of written files that an earlier run had already written (--resume)."
+    ]
+    links: Annotated[
+        int, "Number of links created: symbolic links, and hard links for further names of a file."
+    ]
     folders: Annotated[int, "Deleted directories restored."]
     recorded: fields.Count
     incomplete: fields.Count
@@ -248,12 +257,12 @@ def deleted_record(file: DeletedFile) -> DeletedRecord:
 def deleted_records(
     deleted: DeletedFiles, names: bool = False, limit: int | None = None
 ) -> Iterator[DeletedRecord | RemovedNameRecord | FolderRecord | DeletedSummary]:
-    """Records of the files, on request of the removed names, of bursts, and of the counts.
+    """Records of the files, of the removed names if requested, of the bursts, and a summary.
 
     Args:
         deleted: the files.
-        names: whether to give the removed names.
-        limit: how many files to give; the counts are of all.
+        names: include the removed names.
+        limit: the number of files with a record; the summary counts all files.
     """
     overview, listed = DeletedOverview(), 0
     for file in overview.counting(deleted):

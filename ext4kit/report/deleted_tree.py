@@ -18,7 +18,7 @@ _MARKS = {False: ("├── ", "│   "), True: ("└── ", "    ")}
 
 @dataclass(slots=True)
 class _Folder:
-    """A folder: what is in it by name, and its own record if it was deleted too."""
+    """A folder: its contents by name, and its own record if it was deleted too."""
 
     file: DeletedFile | None = None
     below: dict[bytes, list[DeletedFile]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def _enter(root: _Folder, path: bytes, file: DeletedFile) -> None:
 
 
 def _below(root: _Folder) -> Iterator[str]:
-    """The lines of a folder, without recursion: hostile trees are deep."""
+    """The lines of a folder; without recursion, because a hostile tree can be very deep."""
     waiting = [("", _entries(root))]
     while waiting:
         indent, entries = waiting[-1]
@@ -70,7 +70,7 @@ def _below(root: _Folder) -> Iterator[str]:
 
 
 def _entries(folder: _Folder) -> list[tuple[bytes, _Folder | DeletedFile]]:
-    """What is in a folder, the last by name first."""
+    """The contents of a folder, by name in descending order."""
     found: list[tuple[bytes, _Folder | DeletedFile]] = list(folder.folders.items())
     found += [(name, file) for name, files in folder.below.items() for file in files]
     return sorted(found, key=lambda one: one[0], reverse=True)

@@ -23,19 +23,19 @@ class EventBurstRecord(TypedDict):
 
     record: Literal["burst"]
     kind: Happening
-    folder: Annotated[str | None, "Has all of them; null where no path is known."]
+    folder: Annotated[str | None, "The folder of these files; null if its path is unknown."]
     folder_bytes: NotRequired[fields.Exact]
     first_ns: Annotated[int | None, "First commit, nanoseconds since 1970 UTC."]
     last_ns: Annotated[int | None, "Last commit, nanoseconds since 1970 UTC."]
     files: fields.Count
     directories: fields.Count
     events: fields.Count
-    owner: Annotated[int | None, "User id of most of them."]
-    cause: Annotated[BurstCause | None, "What such a burst usually comes from, by names alone."]
+    owner: Annotated[int | None, "User id of most of the files."]
+    cause: Annotated[BurstCause | None, "Usual cause of such a burst, judged by names alone."]
 
 
 def burst_record(found: EventBurst) -> EventBurstRecord:
-    """A burst as a record."""
+    """A burst of events as a record."""
     burst = found.burst
     return {
         "record": "burst",

@@ -26,7 +26,7 @@ from ext4kit.report.tables import fold_row
 from ext4kit.report.times import exact_time
 from ext4kit.zones import UTC, times_in
 
-MOST_RUNS = 32  # that are listed; the others are counted
+MOST_RUNS = 32  # listed runs; further ones are only counted
 GROUNDS = {
     Ground.JOURNAL: "The journal records the path of the directory at the time of the deletion.",
     Ground.PROVEN: "The times of the directories in the path exclude a move since the deletion.",
@@ -54,10 +54,10 @@ class ExplanationRecord(TypedDict):
 
 
 class Explanation:
-    """Sentences about one record of a manifest, with its `evidence`; the journal is replayed.
+    """Sentences that explain one record of a manifest from the locations in its `evidence`.
 
     Args:
-        volume: the volume of the file system.
+        volume: the volume of the file system, which is read with its journal replayed.
     """
 
     def __init__(self, fs: FileSystem, volume: Volume, record: RecoveredFile) -> None:
@@ -113,7 +113,7 @@ class Explanation:
         return f"{location}: the journal copy of {what} {at['block']:,} from {written}"
 
     def _checksum_fits(self, at: InodePlace) -> bool:
-        """Whether the inode at that place has a valid checksum now."""
+        """Whether the inode at that location now has a valid checksum."""
         superblock = self.fs.superblock
         try:
             start = at["offset"] - self.evidence["file_system_at"]

@@ -19,7 +19,7 @@ from ext4kit.report.tables import table_lines
 from ext4kit.report.times import time_text
 
 _HEADINGS = ("#", "committed", "modified", "size", "inode", "grade", "what happened")
-_MOST_COMPARED = 64 << 20  # bytes of a text
+_MOST_COMPARED = 64 << 20  # largest text, in bytes
 
 
 class VersionEnd(TypedDict):
@@ -34,7 +34,7 @@ class FileVersionRecord(fields.PathOrNone):
     """A version of a file (`versions`); with -o also a record of the manifest."""
 
     record: Literal["file version"]
-    number: Annotated[int, "From 1, the oldest first."]
+    number: Annotated[int, "Number of the version; 1 is the oldest."]
     inode: fields.Inode
     generation: fields.Generation
     size: Annotated[int, "Bytes."]
@@ -45,20 +45,24 @@ class FileVersionRecord(fields.PathOrNone):
     ctime: int
     crtime: int | None
     committed: Annotated[
-        FileMoment | None, "The first transaction that shows it; null if none in the journal does."
+        FileMoment | None,
+        "The first transaction that shows this version; null if no transaction "
+        "in the journal does.",
     ]
-    changes: Annotated[list[Change], "What made it."]
-    renamed_from: Annotated[str | None, "The path before, if it was renamed."]
-    ended: Annotated[VersionEnd | None, "How the file ended after it; null if it did not."]
-    live: Annotated[bool, "The file as it is."]
-    grade: Annotated[Grade | None, "Of the content; null for the file as it is."]
+    changes: Annotated[list[Change], "Changes that led to this version."]
+    renamed_from: Annotated[str | None, "The previous path, if the file was renamed."]
+    ended: Annotated[
+        VersionEnd | None, "How the file ended after this version; null if it did not end."
+    ]
+    live: Annotated[bool, "True for the present version of the file."]
+    grade: Annotated[Grade | None, "Grade of the content; null for the present version."]
     problems: fields.Reasons
     output: fields.Output | None
     sha256: fields.Sha256 | None
 
 
 def version_record(version: FileVersion, written: Written | None = None) -> FileVersionRecord:
-    """The record of a version; `written` is the file that it was written to."""
+    """The record of a version; `written` is the output file with its content."""
     inode, ended = version.inode, version.ended
     return {
         "record": "file version",
@@ -116,7 +120,7 @@ def _committed(version: FileVersion) -> str:
 
 
 def _happened(version: FileVersion, path: bytes) -> str:
-    """What made a version and how the file ended after it, in words."""
+    """The change that created a version, and how the file ended after it, in words."""
     words = []
     for change in version.changes:
         if change is Change.RENAMED and version.renamed_from is not None:
@@ -151,7 +155,7 @@ def difference_lines(old: FileVersion, new: FileVersion, path: bytes) -> Iterato
 
 
 def _text(version: FileVersion) -> bytes | None:
-    """The bytes of a version that is a text; None for others."""
+    """The content of a version if it is text; None if it is not."""
     if version.content is None:
         return b"" if version.inode.size == 0 else None
     if version.content.size > _MOST_COMPARED:

@@ -1,4 +1,4 @@
-"""Block groups with the wording of `dumpe2fs`, and as records."""
+"""Block groups as text in the wording of `dumpe2fs`, and as records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.superblock import Superblock
 
-BITMAP_BYTES = 1 << 20  # bitmaps that are read together
+BITMAP_BYTES = 1 << 20  # bytes of bitmaps that are read together
 # bg_flags with the names of dumpe2fs
 _FLAG_WORDS = {0x1: "INODE_UNINIT", 0x2: "BLOCK_UNINIT", 0x4: "ITABLE_ZEROED"}
 Range = tuple[int, int]  # first and last, both included
@@ -28,27 +28,27 @@ class GroupRecord(TypedDict):
 
     record: Literal["group"]
     group: int
-    blocks: Annotated[Range, "First and last."]
+    blocks: Annotated[Range, "First and last block."]
     flags: list[str]
     checksum: int | None
     checksum_ok: bool | None
     superblock: Annotated[int | None, "Block of the copy of the superblock."]
     descriptors: Annotated[Range | None, "Blocks of the copy of the group descriptors."]
-    reserved: Annotated[Range | None, "Blocks kept for descriptors to come."]
+    reserved: Annotated[Range | None, "Blocks reserved for future descriptors."]
     block_bitmap: int
     inode_bitmap: int
     inode_table: Range
-    free_blocks_count: Annotated[int, "As the descriptor says; clusters with bigalloc."]
+    free_blocks_count: Annotated[int, "Number in the group descriptor; with bigalloc, clusters."]
     free_inodes_count: int
     directories: int
     unused_inodes: int
-    free_blocks: Annotated[list[Range], "As the bitmap says, [first, last] each."]
+    free_blocks: Annotated[list[Range], "Ranges in the bitmap, each as [first, last]."]
     free_inodes: list[Range]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """One block group: its record, and the checksums that the text has in addition."""
+    """One block group: its record, and the checksums that only the text shows."""
 
     record: GroupRecord
     computed_checksum: int  # of the descriptor; below 0 when the format stores no checksum
@@ -70,7 +70,7 @@ def _read_batch(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[Gr
     starts = [geometry.first_block(superblock, number) for number in numbers]
     ends = [min(at + superblock.blocks_per_group, superblock.blocks_count) for at in starts]
     meta = Incompat.META_BG in superblock.features
-    overheads = [  # most groups have neither a superblock nor descriptors, which is tested first
+    overheads = [  # tested first, because most groups have neither a superblock nor descriptors
         geometry.group_overhead(superblock, number)
         if meta or geometry.has_superblock(superblock, number)
         else 0
@@ -111,7 +111,7 @@ def _read_batch(fs: FileSystem, numbers: range, free: FreeRanges) -> Iterator[Gr
 def _copies(
     superblock: Superblock, number: int, first: int, overhead: int
 ) -> tuple[int | None, Range | None, Range | None]:
-    """(superblock copy, its descriptors, reserved blocks after them) of a group."""
+    """(superblock copy, descriptors, reserved blocks) of a group, each None if it is absent."""
     copy, boots = None, number == 0 and geometry.has_boot_block(superblock)
     if not overhead:
         return None, None, None
@@ -128,7 +128,7 @@ def _copies(
 
 
 def _is_meta(superblock: Superblock, number: int) -> bool:
-    """Whether the group's descriptors are inside its meta group."""
+    """Whether the group's descriptors are stored in its meta group (`META_BG`)."""
     if Incompat.META_BG not in superblock.features:
         return False
     return number // geometry.descriptors_per_block(superblock) >= superblock.first_meta_group
@@ -157,7 +157,7 @@ class FreeRanges:
         self._has_metadata = _with_metadata(fs)
 
     def clusters(self, numbers: range, counts: list[int], overheads: list[int]) -> Lists:
-        """Free clusters of groups, given their numbers of clusters and of blocks at their start."""
+        """Free clusters of groups, given their numbers of clusters and of blocks for metadata."""
         groups, part = self._fs.groups, slice(numbers.start, numbers.stop)
         bare = ~self._has_metadata[part] & (np.array(overheads) == 0)
         unwritten = self._uninitialised(part, GroupFlags.BLOCK_UNINIT)
@@ -169,7 +169,7 @@ class FreeRanges:
         return map(_free_in_group, numbers, counts, found, unwritten & bare, repeat(load))
 
     def inodes(self, numbers: range) -> Lists:
-        """Free inodes of some groups."""
+        """Free inodes of each of some groups."""
         groups, part = self._fs.groups, slice(numbers.start, numbers.stop)
         count, load = self._fs.superblock.inodes_per_group, self._fs.bitmaps.inode_bitmap
         unwritten = self._uninitialised(part, GroupFlags.INODE_UNINIT)
@@ -182,7 +182,7 @@ class FreeRanges:
         return unwritten
 
     def _read_bitmaps(self, places: Int64s, count: int, wanted: Bools) -> list[list[Range] | None]:
-        """The runs of zeros of stored bitmaps; None where not wanted or not readable."""
+        """The runs of zeros in stored bitmaps; None where a bitmap is unwanted or unreadable."""
         found: list[list[Range] | None] = [None] * len(places)
         some = np.flatnonzero(wanted)
         rows, readable = self._fs.fetch(places[some])
@@ -206,7 +206,7 @@ def _free_in_group(
 
 
 def _with_metadata(fs: FileSystem) -> Bools:
-    """Per group: True where a bitmap or inode table, of this or another group, lies in it."""
+    """Per group: True where it contains a bitmap or inode table, its own or of another group."""
     superblock, groups = fs.superblock, fs.groups
     count, size = len(groups), max(superblock.blocks_per_group, 1)
     table = -(-superblock.inodes_per_group * superblock.inode_size // superblock.block_size)
@@ -220,7 +220,7 @@ def _with_metadata(fs: FileSystem) -> Bools:
 
 
 def group_lines(superblock: Superblock, group: GroupFacts) -> list[str]:
-    """The lines of one group with the wording of dumpe2fs."""
+    """The lines of one group in the wording of dumpe2fs."""
     record = group.record
     unused = f", {record['unused_inodes']} unused inodes" if record["unused_inodes"] else ""
     unit = "clusters" if RoCompat.BIGALLOC in superblock.features else "blocks"

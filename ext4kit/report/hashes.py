@@ -35,8 +35,12 @@ class HashRecord(fields.Digests):
     size: fields.Size
     unreadable: list[fields.Unread]
     stored: dict[str, str]
-    recorded: Annotated[list[ComparisonFacts], "Hashes beside the image, and those of --expect."]
-    matches: Annotated[bool | None, "All stored and recorded hashes match; null without any."]
+    recorded: Annotated[
+        list[ComparisonFacts], "Hashes in files beside the image, and the values of --expect."
+    ]
+    matches: Annotated[
+        bool | None, "True if all stored and recorded hashes match; null if there are none."
+    ]
 
 
 def evidence_record(evidence: Evidence) -> EvidenceRecord:
@@ -111,7 +115,7 @@ def hash_lines(
 def comparison_texts(
     recorded: Sequence[Comparison], unproved: Sequence[Path] = ()
 ) -> Iterator[str]:
-    """A line for each recorded hash, those that differ first, and for files without one."""
+    """A line for each recorded hash, mismatches first, then one for each file without a hash."""
     for each in sorted(recorded, key=lambda each: each.matches)[:_MOST_COMPARISONS]:
         yield printable_text(each.text)
     if len(recorded) > _MOST_COMPARISONS:

@@ -32,13 +32,13 @@ from ext4kit.report.superblock_facts import (
 )
 
 BAD_BLOCKS_INODE = 1
-_VERDICTS = {True: "ok", False: "BAD", None: "not stored"}  # on a checksum
+_VERDICTS = {True: "ok", False: "BAD", None: "not stored"}  # by the result of a checksum test
 
 
 def info_lines(fs: FileSystem, groups: bool) -> Iterator[str]:
-    """The lines of dumpe2fs, those of this program, then those of each group.
+    """The lines that dumpe2fs prints, further facts, then the lines of each group.
 
-    Of a lost file system: what is known of it, and from where.
+    For a lost file system, they are the known facts with their sources.
     """
     if fs.state == LOST:
         from ext4kit.report.lost import lost_lines
@@ -77,7 +77,7 @@ class StateRecord(TypedDict):
     orphans: list[int]
     bad_blocks: list[tuple[int, int]]
     journal: str
-    features_read: Annotated[dict[str, str], "How far each feature is read."]
+    features_read: Annotated[dict[str, str], "For each feature, how far ext4kit reads it."]
 
 
 def info_records(fs: FileSystem, groups: bool) -> Iterator[Record]:
@@ -127,7 +127,7 @@ def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:
 def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
     """(first, last) of each run of blocks that inode 1 reserves as bad blocks."""
     try:
-        inode = fs.inode(BAD_BLOCKS_INODE)  # it has a map, but neither type nor size
+        inode = fs.inode(BAD_BLOCKS_INODE)  # it has a block map, but neither type nor size
         runs = fs.block_map_from(inode.i_block, inode.flags, size=1)
     except AccessError as error:
         fs.problems.add("bad blocks inode", str(error))
@@ -172,7 +172,7 @@ class WriterRecord(TypedDict):
     family: Annotated[str, "Text about the last writer."]
     since: Annotated[str | None, "The last writer is this Linux version or later; null: no bound."]
     before: Annotated[str | None, "The last writer is an earlier version; null: no bound."]
-    several: Annotated[bool, "Kernels before and after one change wrote."]
+    several: Annotated[bool, "True if kernels from before and after a change in the kernel wrote."]
     signs: list[SignRecord]
     effects: Annotated[list[str], "Consequences for recovery."]
 

@@ -22,11 +22,11 @@ from ext4kit.units import NANOSECONDS
 
 TIMES = {"Accessed": "atime", "Modified": "mtime", "Changed": "ctime", "Created": "crtime"}
 _ACLS = (b"system.posix_acl_access", b"system.posix_acl_default")
-Row = tuple[int, int, int, bool]  # file block, blocks, block in the file system, unwritten
+Row = tuple[int, int, int, bool]  # file block, block count, file system block, is unwritten
 
 
 def inode_lines(fs: FileSystem, inode: Inode, path: bytes) -> list[str]:
-    """Facts, the block map as a table, attributes, access control lists."""
+    """The facts, the block map as a table, the attributes and the access control lists."""
     attributes = fs.xattrs(inode)
     lines, rows = fact_lines(_facts(fs, inode, path)), _map_rows(fs, inode)
     if rows:
@@ -101,7 +101,7 @@ def _target(fs: FileSystem, inode: Inode) -> bytes | None:
 
 
 def _deletion(fs: FileSystem, inode: Inode) -> str | None:
-    """The deletion time; for an orphan, whose field holds the next orphan, that inode number."""
+    """The deletion time; for an orphan, the number of the next orphan, stored in `dtime`."""
     if not inode.dtime:
         return None
     if inode.number in fs.orphans:
@@ -177,8 +177,14 @@ class InodeRecord(fields.PathText, fields.LiveInode):
     project_id: int
     file_acl: int
     extra_isize: int
-    dtime: Annotated[int | None, "The raw field, as seconds, in nanoseconds; null for 0."]
-    dtime_iso: Annotated[str | None, "Null for an orphan too: the field may name the next one."]
+    dtime: Annotated[
+        int | None, "The raw field, read as seconds and given in nanoseconds; null for 0."
+    ]
+    dtime_iso: Annotated[
+        str | None,
+        "The time in ISO 8601; also null for an orphan, because the "
+        "field may name the next orphan.",
+    ]
     is_orphan: bool
     flag_names: list[str]
     device: fields.Device | None

@@ -24,7 +24,7 @@ _VERDICTS = tuple(Verdict)
 
 
 def audit_lines(fs: FileSystem, result: Audit) -> Iterator[str]:
-    """Findings, verdicts by part, gaps, states, and the result of a recovery."""
+    """Findings, verdicts by part, gaps, recorded states, and the result of a recovery."""
     findings = result.findings
     for finding in findings.kept:
         yield from _finding_lines(finding)
@@ -129,7 +129,7 @@ def audit_records(fs: FileSystem, result: Audit) -> Iterator[Record]:
 
 
 def verdict_records(result: Audit) -> Iterator[VerdictRecord]:
-    """Records of all verdicts on single blocks, by journal block."""
+    """A record for each verdict on a single block, in the order of journal blocks."""
     verdicts = result.verdicts
     if verdicts is None:
         return

@@ -1,4 +1,4 @@
-"""A journal's superblock and the MMP block with the wording of dumpe2fs, and as records."""
+"""A journal superblock and the MMP block, as text in the wording of dumpe2fs and as records."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def journal_types() -> dict[str, Any]:
 
 
 def journal_record(journal: JournalSuperblock) -> Record:
-    """The journal superblock as a record, with all fields under their plain names."""
+    """The journal superblock as a record of all its parsed fields."""
     record: dict[str, object] = {"record": "journal"}
     for part in parts_of(journal):
         value = getattr(journal, part.name)
@@ -90,7 +90,7 @@ def journal_state(fs: FileSystem, log: Log | None) -> str:
 
 
 def read_mmp(fs: FileSystem) -> MountProtection | None:
-    """The MMP block, None without the feature; damage is reported as a problem."""
+    """The MMP block, None without the feature; if it is damaged, a problem is reported."""
     if Incompat.MMP not in fs.superblock.features:
         return None
     try:
@@ -101,7 +101,7 @@ def read_mmp(fs: FileSystem) -> MountProtection | None:
 
 
 def mmp_lines(mmp: MountProtection) -> list[str]:
-    """The MMP block with the wording of dumpe2fs."""
+    """The MMP block in the wording of dumpe2fs."""
     seconds = mmp.time_ns // NANOSECONDS
     return [
         "MMP_block:",

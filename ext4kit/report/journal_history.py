@@ -17,15 +17,15 @@ from ext4kit.report.times import exact_time, time_text
 from ext4kit.times import iso
 from ext4kit.units import NANOSECONDS
 
-MOST_LINES = 100  # changes of one version in text; JSON has all
-MOST_BYTES = 16  # of a byte range in text
+MOST_LINES = 100  # lines of changes per version in text; JSON has all changes
+MOST_BYTES = 16  # bytes shown of a byte range in text
 _TIMES = {"atime", "mtime", "ctime", "crtime"}
 _SECONDS = {"dtime", "mount_time", "write_time", "check_time", "mkfs_time"}
 
 
 def history_lines(history: Iterator[VersionDiff]) -> Iterator[str]:
     """Each version that differs, with its changes; copies without a change are only counted."""
-    unchanged: list[str] = []  # the line for the copies since the last one with a change
+    unchanged: list[str] = []  # the line for the copies since the last change, if any
     for each in history:
         last = each.version.transaction
         if not each.is_first and not each.is_changed and last is not None:
@@ -137,7 +137,7 @@ class ChangeRecord(TypedDict):
 
 
 class ChangedTime(TypedDict):
-    """The values of a time as text."""
+    """Text for the values of a changed time."""
 
     before_iso: str | None
     after_iso: str | None
@@ -156,7 +156,7 @@ class BlockTarget(TypedDict):
 
 
 class InodeNumber(TypedDict):
-    """The inode of the field."""
+    """The number of an inode."""
 
     inode: int
 

@@ -1,4 +1,4 @@
-"""The transactions of a journal as a table and as records, with their blocks as text."""
+"""The transactions of a journal as a table and as records, with a description of their blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADINGS = ("transaction", "committed", "mount", "state", "copies", "revokes", 
 _TIME = len("2026-03-01 12:00:00.000000000")
 _WIDTHS = (11, _TIME, 5, 12, 7, 7, 11)
 _RIGHT = (True, False, True, False, True, True, True)
-_MOST_NUMBERS = 4  # of a kind in the table; the records have all
+_MOST_NUMBERS = 4  # numbers of each kind in the table; the records have all
 
 
 def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
@@ -49,7 +49,7 @@ def transaction_lines(fs: FileSystem, log: Log) -> Iterator[str]:
 
 
 def _mounts(fs: FileSystem, log: Log) -> list[int | None]:
-    """The mount count of each transaction, None where it is unknown."""
+    """The mount count at each transaction, None where it is unknown."""
     counts = find_mounts(BlockHistory(log), fs.superblock.block_size)
     return [None if count == UNKNOWN else count for count in counts.tolist()]
 
@@ -126,7 +126,7 @@ class TransactionRecord(TransactionFacts):
 
     mount: Annotated[int | None, "Mount count (s_mnt_count) at that time, if known."]
     touched: list[TouchedRecord]
-    revoked: Annotated[list[int], "Blocks that it revokes."]
+    revoked: Annotated[list[int], "Blocks that the transaction revokes."]
 
 
 def transaction_records(fs: FileSystem, log: Log) -> Iterator[TransactionRecord]:

@@ -29,10 +29,10 @@ class ReplayFacts:
 
     journal: str  # location from which the journal was read
     is_due: bool  # the file system needs a recovery and the journal is not empty
-    reason: str  # why the recovery ends where it ends, or why there is none
-    refused: str  # why a recovery that is due is not done, or ""
+    reason: str  # why the recovery stops after `last`, or why nothing is replayed
+    refused: str  # why a due recovery is not performed, or ""
     first: int | None  # stored tid of the first replayed transaction
-    last: int | None  # stored tid of the last one
+    last: int | None  # stored tid of the last replayed transaction
     transactions: int  # number of replayed transactions
     blocks: int  # number of blocks that are written
     revoked: int  # number of copies that a revoke record excludes
@@ -118,7 +118,7 @@ def replay_records(facts: ReplayFacts, replayed: ReplayedBlocks) -> Iterator[Rec
 
 
 def copy_line(copy: Written, what: str) -> str:
-    """A sentence about the written copy."""
+    """A sentence that says where the copy was written."""
     return f"{printable_text(str(copy.path))}: {what} ({human_size(copy.size)})"
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema (draft 2020-12) of a kind of record, from the types of its records."""
+"""The JSON Schema (draft 2020-12) of a kind of record, derived from the types of its records."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _TYPES = {int: "integer", str: "string", bool: "boolean", NoneType: "null", obje
 def schema_of(kind: str, types: tuple[RecordType, ...], description: str = "") -> Schema:
     """The schema of a kind of record, from one type for each of its forms.
 
-    A dataclass does not have the field `record` itself. Without a description, the docstring of
-    the only type is used.
+    The field `record` is added to a dataclass, which does not declare it. Without a description,
+    the docstring of the only type is used.
 
     Raises:
         TypeError: a type has no counterpart in JSON.
@@ -53,12 +53,12 @@ def _docstring(kind: RecordType) -> str:
 
 
 def _hints(kind: RecordType) -> dict[str, Any]:
-    """The annotation of each field; of a generic type, with its arguments filled in."""
+    """The annotation of each field; the type arguments of a generic type are filled in."""
     if isinstance(kind, dict):
         return kind
     plain = get_origin(kind) or kind
     given = dict(zip(getattr(plain, "__parameters__", ()), get_args(kind), strict=True))
-    found = get_type_hints(plain, localns={}, include_extras=True)  # each in its own module
+    found = get_type_hints(plain, localns={}, include_extras=True)  # resolved in their module
     for name, hint in found.items():
         if needed := getattr(hint, "__parameters__", ()):
             found[name] = hint[tuple(given[each] for each in needed)]
@@ -85,7 +85,7 @@ def _object(hints: Mapping[str, Any]) -> Schema:
 
 
 def _iso_beside(name: str, schema: Schema) -> Schema:
-    """The text beside a time in nanoseconds (`times.with_iso`); {} for any other field."""
+    """The field with the text of a time in nanoseconds (`times.with_iso`); {} for other fields."""
     kind, field = schema.get("type"), iso_field(name)
     if field is None or kind not in ("integer", "null", ["integer", "null"]):
         return {}
@@ -121,7 +121,7 @@ def _annotated(args: tuple[Any, ...]) -> Schema:
 
 
 def _union(args: tuple[Any, ...]) -> Schema:
-    """All alternatives in one schema: a keyword applies only to values of its own type."""
+    """All alternatives merged into one schema; each keyword applies only to values of its type."""
     types: list[str] = []
     schema: Schema = {}
     for each in map(_schema, args):
@@ -142,7 +142,7 @@ def _list(args: tuple[Any, ...]) -> Schema:
 
 
 def _tuple(args: tuple[Any, ...]) -> Schema:
-    """An array of any length (`tuple[int, ...]`), or of one length and type."""
+    """An array of any length (`tuple[int, ...]`), or of a fixed length with items of one type."""
     if args[-1] is Ellipsis:
         return _list(args)
     if len(set(args)) > 1:
@@ -151,7 +151,7 @@ def _tuple(args: tuple[Any, ...]) -> Schema:
 
 
 def _dict(args: tuple[Any, ...]) -> Schema:
-    """An object; with an enumeration for its keys, all keys are required."""
+    """An object; if its keys are an enumeration, all of them are required."""
     if args[0] is not str:
         return _object(dict.fromkeys(_schema(args[0])["enum"], args[1]))
     each = _schema(args[1])

@@ -1,4 +1,4 @@
-"""Listings of live files: names, long lines, records; built from columns, not entry by entry."""
+"""Listings of live files as names, long lines or records, built column by column for speed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ListedNames:
 
     given: list[bytes]  # a name or a path for each file; empty where `tree` has them
     inode: Int64s
-    folder: bytes | None = None  # of the names; None for paths and a directory given by its number
+    folder: bytes | None = None  # of the names; None for full paths, or if given as `<12>`
     tree: DirTree | None = None  # entries below a directory
 
     def __len__(self) -> int:
@@ -60,11 +60,11 @@ class ListedNames:
 def list_names(
     fs: FileSystem, target: bytes, recursive: bool, hidden: bool
 ) -> Iterator[ListedNames]:
-    """Files for `ls TARGET`: the entries of a directory, all files below it, or the one file.
+    """Files for `ls TARGET`: the entries of a directory, all files below it, or TARGET itself.
 
-    The target is a path or `<12>`. Files below it have full paths and are in tree order, some at a
-    time where they are very many; only the entries of one directory include the hidden `.` and
-    `..`.
+    The target is a path or `<12>`. With `recursive`, the files have full paths and are in tree
+    order; a large tree comes in several parts. `hidden` adds `.` and `..` to the entries of one
+    directory.
 
     Raises:
         RequestError: the path does not exist.
@@ -94,12 +94,12 @@ def _is_number(target: bytes) -> bool:
 
 
 def _path(target: bytes) -> bytes:
-    """A target as an absolute path without a trailing slash; a number is unchanged."""
+    """A target as an absolute path without a trailing slash; `<12>` is unchanged."""
     return target if _is_number(target) else b"/".join([b"", *filter(None, target.split(b"/"))])
 
 
 def plain_text(found: ListedNames) -> Iterator[bytes]:
-    """One name per line, in pieces of many lines."""
+    """One name per line, many lines at a time."""
     if found.tree is not None:
         yield from _tree_text(found.tree)
     elif len(found):
@@ -145,7 +145,7 @@ def long_text(
         fs: the file system.
         found: the files.
         numbered: begin with the inode number.
-        human: give sizes in the largest fitting unit.
+        human: show sizes in the largest fitting unit.
     """
     start = 0
     for lines in _line_batches(found):
@@ -157,7 +157,7 @@ def long_text(
             _sizes(table, human),
             text_columns.times(table.whole_seconds("mtime")),
         ]
-        unknown = ~fs.inodes_known(table.number)  # the state is unknown (as of a transaction)
+        unknown = ~fs.inodes_known(table.number)  # inodes of unknown state, as of a transaction
         for column in columns:
             column[unknown] = np.frombuffer(b"?".rjust(column.shape[1]), np.uint8)
         columns[0][unknown] = ord("?")
@@ -169,7 +169,7 @@ def long_text(
 
 
 def _folded(text: bytes, tails: list[bytes]) -> bytes:
-    """The lines of a list; on a terminal with the names folded that have no room."""
+    """The lines of a list; on a terminal, long names are folded to the screen width."""
     width = screen_width()
     if width is None or not tails:
         return text
@@ -182,7 +182,7 @@ def _folded(text: bytes, tails: list[bytes]) -> bytes:
 
 
 def _line_batches(found: ListedNames) -> Iterator[list[bytes]]:
-    """The lines of `plain_text` without their line breaks, `AT_ONCE` or the rest at a time."""
+    """The lines of `plain_text` without their line breaks, at most `AT_ONCE` in a batch."""
     lines: list[bytes] = []
     for text in plain_text(found):
         lines += text.strip(b"\n").split(b"\n") if text != b"\n" else []
@@ -219,7 +219,7 @@ def _sizes(table: InodeTable, human: bool) -> Bytes2D:
 
 
 def link_targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
-    """Row to target of each symlink; an unreadable target is reported as a problem."""
+    """The target of each symlink, by row; an unreadable target is reported as a problem."""
     links = np.flatnonzero(table.is_symlink)
     fast = is_fast_symlink(table.mode, table.size, table.flags)
     found = {}
@@ -281,7 +281,7 @@ def entry_records(fs: FileSystem, found: ListedNames) -> Iterator[EntryRecord | 
 
 
 def _entry(path: bytes, values: tuple[int, ...], link: TargetText | Nothing) -> EntryRecord:
-    """The record of an entry, from the columns of its inode."""
+    """The record of an entry, built from the columns of its inode."""
     mode, extra_isize = values[1], values[7]
     return {
         "record": "entry",

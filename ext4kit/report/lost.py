@@ -1,4 +1,4 @@
-"""Facts about a lost file system, and their evidence."""
+"""Facts about a lost file system, and the evidence for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LostRecord(TypedDict):
 
 
 def lost_record(fs: FileSystem) -> LostRecord:
-    """The facts as a record."""
+    """The facts about a lost file system as a record."""
     assert isinstance(fs, LostFileSystem)
     superblock, origin, tables = fs.superblock, fs.identity, fs.inode_tables
     found = tables.byte >= 0
@@ -58,7 +58,7 @@ def lost_record(fs: FileSystem) -> LostRecord:
 
 
 def lost_lines(fs: FileSystem) -> list[str]:
-    """The facts, one per line."""
+    """The facts about a lost file system, one per line."""
     assert isinstance(fs, LostFileSystem)
     facts, seed = lost_record(fs), fs.identity.seed
     rows = (

@@ -31,10 +31,10 @@ class NodeRecord(fields.PathText, fields.InodeFacts):
     inode: fields.Inode | None
     generation: fields.Generation | None
     size: fields.Size | None
-    grade: Annotated[str | None, "Grade of the content; null for the file as it is."]
+    grade: Annotated[str | None, "Grade of the content; null for a live file."]
     deleted_at: fields.Moment | None
-    further_paths: Annotated[list[str], "Other full paths that it had."]
-    target: Annotated[str | None, "Where the symlink points."]
+    further_paths: Annotated[list[str], "Other full paths of the file."]
+    target: Annotated[str | None, "Target of the symlink."]
     problems: fields.Reasons
     reasons: fields.CodedReasons
 
@@ -73,9 +73,9 @@ def node_lines(
 
     Args:
         nodes: the nodes.
-        with_paths: give full paths, not names.
+        with_paths: show full paths, not names.
         is_long: add grade, mode, owner, size and time.
-        human: give sizes in the largest fitting unit.
+        human: show sizes in the largest fitting unit.
         numbered: begin with the inode number.
     """
     if not is_long:
@@ -103,7 +103,7 @@ def node_lines(
 
 
 def node_facts(node: Node) -> list[str]:
-    """All facts of a node, one a line."""
+    """All facts of a node, one per line."""
     inode, target = node.inode, _target(node)
     facts: list[tuple[str, str | None]] = [
         ("Path", shown(node.path)),
@@ -139,7 +139,7 @@ def _gid(node: Node) -> int | None:
 
 
 def _target(node: Node) -> bytes | None:
-    """The target of a symlink; None for another node, and where it cannot be read."""
+    """The target of a symlink; None for other nodes and for an unreadable target."""
     try:
         return node.link_target()
     except (AccessError, CorruptError):

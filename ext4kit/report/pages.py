@@ -1,8 +1,7 @@
-"""HTML pages that need no other file and run nothing from evidence.
+"""HTML pages that need no other file and execute nothing from the evidence.
 
-The template engine escapes every text, and names are made safe to show before. A content security
-policy lists the page's own script and style by their hashes. The browser runs and loads nothing
-else.
+Names are made printable first, and the template engine escapes every text. A content security
+policy lists the hashes of the page's own script and style; the browser runs and loads nothing else.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from ext4kit.zones import current_zone
 def html_pieces(
     template: str, styles: Sequence[str], script: str = "", **values: object
 ) -> Iterator[str]:
-    """A page, in pieces.
+    """The text of a page, piece by piece.
 
     Args:
-        template: name of its template.
-        styles: names of its style sheets.
-        script: name of its script, "" for none.
+        template: name of the page's template.
+        styles: names of the page's style sheets.
+        script: name of the page's script, "" for none.
         values: values for the template.
     """
     loader = PackageLoader("ext4kit.report", "template")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip  # an undefined name is an error
+    )  # fmt: skip  # a name without a value is an error
     environment.filters |= {"size": human_size, "when": time_text, "shown": printable_text}
     style = "".join(loader.get_source(environment, name)[0] for name in styles)
     code = loader.get_source(environment, script)[0] if script else ""
@@ -52,5 +51,5 @@ def html_pieces(
 
 
 def _hash(text: str) -> str:
-    """The source expression that a policy has for a text."""
+    """The hash of a text as a source expression of a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

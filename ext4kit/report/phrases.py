@@ -1,4 +1,4 @@
-"""Parts of sentences: numbers with their nouns, spans of time, commands to type."""
+"""Parts of sentences: counts with their nouns, durations, and commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def already_text(kept: int) -> str:
 
 
 def duration_text(span: int) -> str:
-    """A span of ns in its largest unit: `6 days`."""
+    """A duration, given in ns, in its largest unit: `6 days`."""
     seconds = span // NANOSECONDS
     if not seconds:
         return "less than a second"
@@ -37,11 +37,11 @@ def duration_text(span: int) -> str:
 
 
 def command_text(*words: object) -> str:
-    """A command of this program to type, in backticks."""
+    """A command line of this program, in backticks."""
     return f"`ext4kit {' '.join(shlex.quote(printable_text(str(word))) for word in words)}`"
 
 
 def kinds_text(kinds: Mapping[str, int]) -> str:
-    """Numbers of contents by kind: `170 pictures, 60 documents`."""
+    """Counts of carved files by kind: `170 pictures, 60 documents`."""
     ordered = sorted(kinds.items(), key=lambda pair: (pair[0] == "other", -pair[1], pair[0]))
     return ", ".join(f"{count:,} {kind}" for kind, count in ordered if count)

@@ -1,4 +1,4 @@
-"""JSON lines: a record per line, with its kind in the field `record`; problems at the end."""
+"""JSON lines: one record per line, with its kind in the field `record`; problems come last."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _LINES_AT_ONCE = 4096
 
 
 def json_line(record: Record) -> str:
-    """A record on one line, with the text beside each time.
+    """A record on one line, with an ISO 8601 text added for each time.
 
-    Non-ASCII is escaped, so that it cannot control a terminal.
+    Non-ASCII characters are escaped, so that none can control a terminal.
     """
     import json  # most calls write no JSON
 
     return json.dumps(with_iso(record))
 
 
-_SECTION: dict[str, object] = {}  # fields of every record that is printed
+_SECTION: dict[str, object] = {}  # added to every printed record
 
 
 @contextmanager
 def section(image: str, volume: int) -> Iterator[None]:
-    """Records that are printed within name their image and volume."""
+    """Add the image and the volume to all records that are printed in this context."""
     _SECTION.update(image=image, volume=volume)
     try:
         yield
@@ -49,7 +49,7 @@ def write_record(record: Record) -> None:
 
 
 def write_lines(lines: Iterable[str], write: Callable[[str], object] | None = None) -> int:
-    """Print many lines in large pieces, by `write` or to standard output; their number."""
+    """Print many lines in large pieces, with `write` or to standard output; return their number."""
     lines, write, count = iter(lines), write or sys.stdout.write, 0
     while piece := list(islice(lines, _LINES_AT_ONCE)):
         write("\n".join(piece) + "\n")
@@ -58,15 +58,15 @@ def write_lines(lines: Iterable[str], write: Callable[[str], object] | None = No
 
 
 def write_records(records: Iterable[Record]) -> int:
-    """Print many records; their number."""
+    """Print many records; return their number."""
     return write_lines(map(json_line, map(_placed, records) if _SECTION else records))
 
 
-SHOWN = 10  # problems at the end of a command
+SHOWN = 10  # problems shown at the end of a command
 
 
 def problem_lines(problems: list[Problem], total: int, errors: int) -> Iterator[str]:
-    """The lines for stderr, errors first, from the kept problems and the numbers of all."""
+    """The kept problems as lines for stderr, errors first, then the counts of all problems."""
     for problem in worst_first(problems)[:SHOWN]:
         yield f"ext4kit: {problem.severity}: {printable_text(str(problem))}"
     if total > SHOWN:

@@ -1,4 +1,4 @@
-"""report.html of an output folder of `recover`: its README as a page, and tables of the files."""
+"""The `report.html` that `recover` writes: the text of README.txt, and tables of the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STYLES = ("page.css", "recovery.css")
 
 
 def recovery_page(summary: RecoverySummary) -> Iterator[str]:
-    """The page, in pieces; it needs no other file, and its links lead to the recovered files."""
+    """The page, piece by piece; it needs no other file and links to the recovered files."""
     damaged = summary.grades[Grade.PARTIAL]
     missing = summary.lost.total() + summary.failed.total()
     nameless = summary.count(lambda name: name.startswith("carved/"))
@@ -27,7 +27,7 @@ def recovery_page(summary: RecoverySummary) -> Iterator[str]:
         tiles=[
             (f"{summary.whole:,}", "whole", "good"),
             (f"{damaged:,}", "damaged", "warn" * bool(damaged)),
-            (f"{nameless:,}", "contents without a name", ""),
+            (f"{nameless:,}", "carved files without a name", ""),
             (f"{missing:,}", "not recovered", "bad" * bool(missing)),
         ],
     )

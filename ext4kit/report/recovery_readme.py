@@ -1,4 +1,4 @@
-"""README.txt of an output folder of `recover`: what lies where, how good it is, what to do next."""
+"""The `README.txt` that `recover` writes: the folders, the quality of the files, the next steps."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from ext4kit.report.times import time_text
 from ext4kit.zones import UTC, current_zone
 
 WIDTH = 78  # columns
-_REASONS = 3  # the most common ones
-_FOLDERS = {  # in the order in which they are told
+_REASONS = 3  # number of reasons listed, the most common ones
+_FOLDERS = {  # in the order of the text
     "files": "Files with the path that they had when they were deleted.",
     "earlier": "Files that another file of the same path had replaced before it was deleted.",
     "unnamed": "Files whose path is not known. The number in a name is that of the inode.",
     "partial": "Damaged files: a part of each is missing, old or not certain.",
-    "inferred": "Content that was given the name of a deleted file because of its place on the disk"
-    " or because a list of files has its digest. It can be the wrong name: look at what matters.",
+    "inferred": "Content that was given the name of a deleted file because of its place on the "
+    "disk or because a list of files has its digest. The name can be wrong: check the files that "
+    "matter.",
 }
 _KINDS = {each.value: each.value for each in Category} | {
     Category.CODE.value: "programs and settings as text",
     Category.EXECUTABLES.value: "programs",
     OTHER: "of any other kind",
-    FRAGMENTS: "probably pieces of files, not whole ones",
+    FRAGMENTS: "probably only parts of files",
 }
 _FOLDERS |= {f"carved/{kind}": f"Content without a name: {what}." for kind, what in _KINDS.items()}
 _WHOLE = {
@@ -39,9 +40,9 @@ _WHOLE = {
 }
 _WHERE_DAMAGED = {
     PartialFiles.APART: "Damaged files are in the folder partial.",
-    PartialFiles.MARKED: "Damaged files lie among the others and have .partial in their names.",
-    PartialFiles.AMONG: "Damaged files lie among the others: report.html and manifest.jsonl have"
-    " the grade of each.",
+    PartialFiles.MARKED: "Damaged files are among the others and have .partial in their names.",
+    PartialFiles.AMONG: "Damaged files are among the others; report.html and manifest.jsonl have "
+    "the grade of each.",
 }
 
 
@@ -50,8 +51,8 @@ class ReadmeSection:
     """A part of the text.
 
     Attributes:
-        rows: (term, meaning).
-        commands: (what it does, command).
+        rows: (term, meaning) of each row of the table.
+        commands: (purpose, command) of each listed command.
     """
 
     title: str
@@ -61,7 +62,7 @@ class ReadmeSection:
 
 
 def sections(summary: RecoverySummary) -> Iterator[ReadmeSection]:
-    """All parts, in order; the page has the same ones."""
+    """All parts of the text, in order; the page shows the same parts."""
     yield ReadmeSection(
         "What this folder is",
         (
@@ -101,24 +102,24 @@ def _folders(summary: RecoverySummary) -> ReadmeSection:
     ]
     rest = (
         ("report.html", "This text with tables of all files, for a web browser."),
-        ("manifest.jsonl", "A record of each file for programs and examiners, a line each."),
+        ("manifest.jsonl", "A record of each file for programs and examiners, one on each line."),
         ("case.json", "Which command ran when, on which evidence, with which result."),
     )
     made = [(summary.links, "link"), (summary.directories, "folder")]
     words = [count_text(count, what) for count, what in made if count]
-    restored = (f"Restored beside files: {_joined(words)}.",) if words else ()
+    restored = (f"Also restored: {_joined(words)}.",) if words else ()
     nothing = () if found else ("No file was written.",)
-    return ReadmeSection("What lies where", nothing + restored, (*found, *rest))
+    return ReadmeSection("The files and folders", nothing + restored, (*found, *rest))
 
 
 def folder_place(folder: tuple[str, object]) -> int:
-    """Where a folder is told, by its name; files that were not written come last."""
+    """Position of a folder in the text, by its name; files that were not written come last."""
     return list(_FOLDERS).index(folder[0]) if folder[0] in _FOLDERS else len(_FOLDERS)
 
 
 def _whole(summary: RecoverySummary) -> ReadmeSection:
     found = [each for each in Grade if each.is_whole and summary.grades[each]]
-    text = "No file is known to be whole."
+    text = "No recovered file is known to be undamaged."
     if found:
         grades = _joined([f"{summary.grades[each]:,} {each}" for each in found])
         text = f"{_are(summary.whole, 'file')} whole: {grades}."
@@ -144,10 +145,10 @@ def _nameless(summary: RecoverySummary) -> ReadmeSection:
     texts = []
     if carved:
         texts.append(
-            f"{_have(carved, 'content')} no name and no path: only the bytes were found. A name in"
-            " the folder carved has the block where the content begins. Where it begins and where"
-            " it ends are estimates."
-            + (f" {_are(pieces, 'content')} probably a piece of a file." if pieces else "")
+            f"{_have(carved, 'carved file')} no name and no path: only the bytes were found. The"
+            " names of the files in the folder carved contain the number of the block where the"
+            " content begins. Its start and its end are estimates."
+            + (f" {_are(pieces, 'carved file')} probably only part of a file." if pieces else "")
         )
     if unnamed:
         texts.append(f"{_have(unnamed, 'file')} no known path, but size, owner and times.")
@@ -163,7 +164,9 @@ def _lost(summary: RecoverySummary) -> ReadmeSection:
         text = f"Of {count_text(many, 'deleted file')} no content was found that can be told to be"
         texts.append(text + f" {'its own' if many == 1 else 'theirs'} (graded overwritten).")
     if many and summary.count(lambda name: name.startswith("carved/")):
-        texts.append("Contents without a name, in the folder carved, may be some of them.")
+        texts.append(
+            "Some of the carved files without a name, in the folder carved, may be these files."
+        )
     if failed:
         texts.append(f"{count_text(failed, 'file')} could not be written; a new run may do it.")
     if summary.others:
@@ -182,17 +185,18 @@ def _next(summary: RecoverySummary) -> ReadmeSection:
     again = "ext4kit recover IMAGE -o NEW"
     explain = "ext4kit explain IMAGE --manifest OUT/manifest.jsonl --record N"
     commands = [
-        ("Earlier contents of files as well", f"{again} --versions"),
-        ("Only files of one kind, found by their content", f"{again} --kind pictures"),
+        ("Also recover earlier versions of files", f"{again} --versions"),
+        ("Recover only files of one kind, recognised by their content", f"{again} --kind pictures"),
     ]
     if summary.has_explanations:
-        what = "What a file rests on, byte by byte; N is its number in report.html"
+        what = "Show the evidence for a file, with byte offsets; N is its number in report.html"
         commands.insert(0, (what, explain))
     return ReadmeSection(
         "What to do next",
         (
-            "Copy what you need to another disk, and keep this folder as it is. Do not write to the"
-            " disk from which files are missing as long as you still look for some.",
+            "Copy the files that you need to another disk, and do not change this folder. Do not "
+            "write to the disk that lost the files as long as you are still searching for some of "
+            "them.",
             f"In these commands IMAGE is {summary.address}, OUT is this folder, and NEW a folder"
             " that does not exist yet.",
         ),
@@ -201,7 +205,7 @@ def _next(summary: RecoverySummary) -> ReadmeSection:
 
 
 def _most_common(why: Counter[str]) -> tuple[tuple[str, str], ...]:
-    """The most common reasons and what is left of them."""
+    """The most common reasons with their counts, and one row for all other reasons."""
     rows = [(count_text(count, "file"), text) for text, count in why.most_common(_REASONS)]
     if rest := why.total() - sum(count for _, count in why.most_common(_REASONS)):
         rows.append((count_text(rest, "file"), "Other reasons; report.html has them."))
@@ -223,7 +227,7 @@ def _joined(parts: list[str]) -> str:
 
 
 def readme_text(summary: RecoverySummary) -> str:
-    """The text, wrapped."""
+    """The text of README.txt, wrapped to `WIDTH` columns."""
     title = f"Deleted files of {summary.image}"
     lines = [*_wrapped(title), "=" * min(len(title), WIDTH)]
     for section in sections(summary):

@@ -1,4 +1,4 @@
-"""What a manifest of `recover` tells: counts by folder and reason, and rows for tables."""
+"""Summary of a manifest of `recover`: counts by folder and reason, and rows for tables."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ext4kit.recovery.manifest import RecoveredFile
 from ext4kit.recovery.placing import PartialFiles
 
 MOST_ROWS = 10_000
-NOT_WRITTEN = ""  # in place of a folder: files of which only a record was written
-_PLAIN = {  # in the words of someone who has lost files; of other reasons the sentence itself
-    reasons.NO_BLOCK_MAP.code: "Nothing on the disk tells any more where their content was.",
+NOT_WRITTEN = ""  # stands for the folder of files that have a record only
+_PLAIN = {  # plain wording for owners of lost files; other reasons keep their sentence
+    reasons.NO_BLOCK_MAP.code: "Nothing on the disk shows any more where their content was.",
     reasons.READ_ERROR.code: "A part of them could not be read from the image.",
     reasons.UNREADABLE_MEDIA.code: "A part of them is missing from the image or unreadable.",
-    reasons.WRITE_FAILED.code: "The output folder did not take them.",
+    reasons.WRITE_FAILED.code: "They could not be written to the output folder.",
     reasons.OUTPUT_LIMIT.code: "The limit of the output was reached.",
     reasons.WRITE_INTERRUPTED.code: "The work ended before they were written.",
     reasons.CONTENT_UNREADABLE.code: "Their content could not be read.",
@@ -46,9 +46,9 @@ class RecoveredRow(NamedTuple):
     """A file in a table.
 
     Attributes:
-        number: of its record in the manifest, from 1 on.
+        number: number of the file's record in the manifest, from 1.
         output: path below the output folder; None if it was not written.
-        path: path of the evidence; None if it is unknown.
+        path: path in the evidence; None if it is unknown.
         size: bytes, None if unknown.
         modified, deleted: ns since 1970, None if unknown.
         is_bound: whether `deleted` is an upper bound.
@@ -66,7 +66,7 @@ class RecoveredRow(NamedTuple):
 
     @property
     def link(self) -> str:
-        """The output as a relative URL, whatever its name holds."""
+        """The path of the output as a relative URL, percent-encoded."""
         return quote(os.fsencode(self.output or ""))
 
 
@@ -75,7 +75,7 @@ class FolderSummary:
     """The files of one folder of the output.
 
     Attributes:
-        rows: the first of them.
+        rows: the first files, at most `MOST_ROWS`.
     """
 
     files: int = 0
@@ -83,7 +83,7 @@ class FolderSummary:
     rows: list[RecoveredRow] = field(default_factory=list)
 
     def add(self, record: RecoveredFile, number: int) -> None:
-        """Count a file."""
+        """Count a file, and keep its row if there is room."""
         self.files += 1
         self.bytes += record["size"] or 0
         if len(self.rows) < MOST_ROWS:
@@ -95,19 +95,19 @@ class RecoverySummary:
     """Counts and rows of an output folder.
 
     Attributes:
-        image: file name of the image; address: what `IMAGE` stands for in commands.
+        image: file name of the image; address: the value of `IMAGE` in commands.
         command: the command that wrote the folder.
-        made: ns since 1970; version: of the program.
+        made: time of the recovery, ns since 1970; version: version of the program.
         partial: where damaged files were written.
         kept: files that an earlier run wrote.
         has_explanations: whether `explain` explains the records.
-        folders: by name, `carved/KIND` for contents without an inode.
-        grades: files by grade, written or not.
-        damaged, lost, failed: files that are graded partial, of which nothing was recovered, and
-            that could not be written, by reason.
-        links, directories: made or completed.
-        others: directories, links and devices that have a record alone.
-        versions: earlier versions among all files.
+        folders: summaries by folder name; content without an inode is in `carved/KIND`.
+        grades: number of written files by grade; a grade without written files has 0.
+        damaged, lost, failed: number of files by main reason: written files of grade partial; files
+            of which nothing was recovered; files that could not be written.
+        links, directories: number of links and directories that were restored.
+        others: number of directories, links and devices that have a record only.
+        versions: number of earlier versions among all files.
     """
 
     image: str
@@ -132,7 +132,7 @@ class RecoverySummary:
         """Count the records of a manifest.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the manifest cannot be read.
         """
         with manifest.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -158,17 +158,17 @@ class RecoverySummary:
 
     @property
     def whole(self) -> int:
-        """Files that are written and whole."""
+        """Number of written files that are intact or consistent."""
         return self.grades[Grade.INTACT] + self.grades[Grade.CONSISTENT]
 
     def count(self, is_meant: Callable[[str], bool]) -> int:
-        """Files in the folders whose names are meant."""
+        """Number of files in the folders whose name fulfils `is_meant`."""
         return sum(each.files for name, each in self.folders.items() if is_meant(name))
 
     def tables(self) -> Iterator[tuple[str, FolderSummary]]:
-        """The folders, each with as many rows as all of them together may have.
+        """The folders, with their rows limited so that all together have at most `MOST_ROWS`.
 
-        Small ones have all rows; large ones share what is left.
+        Small folders keep all their rows; large ones share the remaining number.
         """
         left, few = MOST_ROWS, dict[str, int]()
         waiting = sorted(self.folders.items(), key=lambda each: each[1].files)
@@ -194,13 +194,13 @@ def _row(record: RecoveredFile, number: int) -> RecoveredRow:
 
 
 def _folder_of(output: str | None) -> str:
-    """The folder of a file: the topmost one, of contents without an inode the one below it."""
+    """The topmost folder of an output path; below `carved`, the top two (`carved/KIND`)."""
     parts = (output or NOT_WRITTEN).split("/")
     return "/".join(parts[: 2 if parts[0] == "carved" else 1])
 
 
 def _why(record: RecoveredFile) -> str:
-    """The main reason of a record, in a sentence about several files."""
+    """The main reason of a record, worded for several files."""
     codes = [reason["code"] for reason in record["reasons"]]
     if failed := [code for code in codes if code in _FAILURES]:
         return _PLAIN[failed[0]]

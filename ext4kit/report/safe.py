@@ -1,4 +1,4 @@
-r"""Names from evidence as text that cannot control a terminal, mislead a reader or break a line.
+r"""Names from the evidence as text that cannot control a terminal, mislead a reader or add lines.
 
 A byte that is not UTF-8 and a character that is not printable appear as `\xNN` (below U+0100),
 `\uNNNN` or `\UNNNNNNNN`. A backslash appears as `\\`, so that different names never look the same.
@@ -25,7 +25,7 @@ _PLAIN_LINES = bytes({ord("\n"), *range(0x20, 0x7F)} - {ord("\\")})
 
 
 def printable(name: bytes) -> str:
-    r"""A name for people to read, on one line.
+    r"""A name in printable form, on one line.
 
     >>> printable(b"a\x1b[31m\xff")
     'a\\x1b[31m\\xff'
@@ -36,7 +36,7 @@ def printable(name: bytes) -> str:
 
 
 def shown(name: bytes) -> str:
-    """A name or path for people, in quotation marks where blanks would be overlooked.
+    """A name or path in printable form, in quotation marks where blanks would be overlooked.
 
     >>> shown(b"... ")
     '"... "'
@@ -45,7 +45,7 @@ def shown(name: bytes) -> str:
 
 
 def shown_lines(names: list[bytes]) -> str:
-    """Many names or paths for people, one per line; plain ones are processed in one pass."""
+    """Many names or paths as by `shown`, one per line; plain ones are processed in one pass."""
     if are_plain(blob := b"\n".join(names)) and blob.count(b"\n") == len(names) - 1:
         return blob.decode("ascii") + "\n"
     return "".join(f"{shown(name)}\n" for name in names)
@@ -59,12 +59,12 @@ def are_plain(lines: bytes) -> bool:
 
 
 def printable_text(text: str) -> str:
-    """Printable form of a text that may contain names; a backslash stays single."""
+    """Printable form of a text that may contain names; a backslash is not doubled."""
     return _UNSAFE.sub(lambda match: match[0] if match[0] == "\\" else _escaped(match), text)
 
 
 def printable_lines(names: list[bytes]) -> str:
-    """Many names, one per line; plain ASCII names are processed in one pass."""
+    """Many names as by `printable`, one per line; plain ASCII names are processed in one pass."""
     blob = b"\n".join(names)
     if blob.count(b"\n") == len(names) - 1 and is_plain_ascii(blob):
         return blob.decode("ascii") + "\n"

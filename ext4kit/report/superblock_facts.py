@@ -1,4 +1,4 @@
-"""A superblock with the labels, order and wording of `dumpe2fs -h`, and as a record."""
+"""A superblock as text in the labels, order and wording of `dumpe2fs -h`, and as a record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ext4kit.report.times import ctime_text, span
 from ext4kit.times import iso
 from ext4kit.units import NANOSECONDS
 
-Fact = tuple[str, str | None]  # label and value; a fact without a value is not printed
+Fact = tuple[str, str | None]  # label, value; a fact whose value is None is not printed
 
 LABEL_WIDTH = 26
 _TABBED = {"Inode size": "Inode size:\t          ", "Journal device": "Journal device:\t          "}
@@ -74,7 +74,7 @@ def _identity(superblock: Superblock) -> Iterator[Fact]:
 
 
 def uuid_text(raw: bytes) -> str | None:
-    """A UUID, None for zeros."""
+    """A UUID as text, None if it is all zeros."""
     return str(uuid.UUID(bytes=raw)) if any(raw) else None
 
 
@@ -134,7 +134,7 @@ def _life(superblock: Superblock) -> Iterator[Fact]:
 
 
 def _written(kilobytes: int) -> str:
-    """Size in the unit in which the number has at most four digits."""
+    """A size, given in KiB, in the smallest unit that needs at most four digits."""
     for power, unit in enumerate(("kB", "MB", "GB", "TB")):
         rounded = (kilobytes + (1 << 10 * power >> 1)) >> 10 * power
         if kilobytes < 1 << 13 + 10 * power:
@@ -245,7 +245,7 @@ def superblock_types() -> dict[str, Any]:
 
 
 def _plain_types(name: str, hint: object) -> dict[str, Any]:
-    """Fields that `_plain` makes of a field."""
+    """Fields of the record that `_plain` creates from a field."""
     if name in _TIMES:
         return {name: int, f"{name}_iso": str | None}
     if name in _UUIDS:
@@ -260,7 +260,7 @@ def _plain_types(name: str, hint: object) -> dict[str, Any]:
 
 
 def superblock_record(superblock: Superblock) -> Record:
-    """All fields under their plain names; times in seconds, and in ISO 8601 under `..._iso`."""
+    """All fields of a superblock as a record; times in seconds, and in ISO 8601 as `..._iso`."""
     record: dict[str, object] = {"record": "superblock", "kind": superblock.kind}
     for part in parts_of(superblock):
         record |= _plain(part.name, getattr(superblock, part.name))

@@ -1,4 +1,4 @@
-"""Tables as plain text. A row that is wider than the terminal is folded between its columns."""
+"""Tables as plain text; a row that is wider than the terminal is folded between its columns."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _GAP = "  "
-_BETWEEN = "\0"  # cells of a row that is kept; no printable text has it
-_FEWEST = 24  # columns of the terminal for a last cell beside the others; with fewer it is below
-_INDENT = 4  # of what is below
+_BETWEEN = "\0"  # separates the cells of a stored row; printable text never contains it
+_FEWEST = 24  # room that a last cell needs beside the other cells; else it goes on a new line
+_INDENT = 4  # of continuation lines
 
 
 def table_lines(
     headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()
 ) -> list[str]:
-    """Lines of a table of printable cells, with the positions of right-aligned columns.
+    """Lines of a table of printable cells; `right` has the positions of right-aligned columns.
 
-    A column is as wide as its widest cell on a terminal. There, a line that does not fit has line
-    breaks: within the last cell, or before the columns that have no room.
+    A column is as wide as its widest cell. On a terminal, a line that does not fit is broken within
+    its last cell, or before the columns that have no room.
     """
     table = TableText(headings, right)
     for row in rows:
@@ -27,10 +27,10 @@ def table_lines(
 
 
 class TableText:
-    """A table whose rows come one by one; each is kept as one text, as there may be millions.
+    """A table that is filled row by row; each row is stored as one text to save memory.
 
     Args:
-        headings: of the columns.
+        headings: headings of the columns.
         right: positions of right-aligned columns.
     """
 
@@ -62,12 +62,12 @@ class TableText:
 
 
 def screen_width() -> int | None:
-    """Columns of the terminal; None if standard output is a pipe or a file."""
+    """Width of the terminal in columns; None if standard output is a pipe or a file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def wrapped(sentences: Iterable[str]) -> Iterator[str]:
-    """Sentences in lines that fit the terminal; as they are where there is none."""
+    """Sentences folded to the width of the terminal; unchanged without a terminal."""
     width = screen_width()
     for sentence in sentences:
         first, *rest = [sentence] if width is None else fold(sentence, width - len(_GAP))
@@ -75,7 +75,7 @@ def wrapped(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def fold_row(head: str, last: str) -> str:
-    """A row with a last cell of any length; with line breaks if a terminal has no room for it."""
+    """The start of a row and its last cell, folded if they are wider than the terminal."""
     width = screen_width()
     if width is None or (len(head) + len(last) <= width and _cells(head) + _cells(last) <= width):
         return head + last
@@ -88,21 +88,21 @@ def fold_row(head: str, last: str) -> str:
 
 
 def fold_cells(row: str, cells: Sequence[str]) -> str:
-    """A row of padded cells, the last one of any length; in parts if a terminal has no room.
+    """A row of padded cells, split into several lines if it is wider than the terminal.
 
     Args:
-        row: the whole row, as it is where it fits.
-        cells: its cells.
+        row: the complete row, returned unchanged if it fits.
+        cells: the cells of the row; the last one may have any length.
     """
     width = screen_width()
     if width is None or _cells(row) <= width:
         return row
-    sizes = [*map(_cells, cells[:-1]), _FEWEST]  # the same parts in each row
+    sizes = [*map(_cells, cells[:-1]), _FEWEST]  # so that each row is split at the same columns
     return "\n".join(_folded_row(cells, list(_groups(sizes, width)), width))
 
 
 def fold(text: str, width: int) -> list[str]:
-    """Lines of at most so many cells, broken at a blank or after a slash where there is one."""
+    """Split a text into lines of at most `width` cells, at a blank or after a slash if possible."""
     lines, width = [], max(width, 1)
     while len(text) > 1 and _cells(text) > width:
         end, used = 0, 0
@@ -113,7 +113,7 @@ def fold(text: str, width: int) -> list[str]:
         cut = max(blank, slash + 1 if slash > 0 else 0)
         cut = cut if cut > end // 3 else end
         lines.append(text[:cut])
-        text = text[cut + text.startswith(" ", cut) :]  # other blanks belong to the text
+        text = text[cut + text.startswith(" ", cut) :]  # further blanks belong to the text
     return [*lines, text]
 
 
@@ -127,7 +127,7 @@ def _cells(text: str) -> int:
 
 
 def _groups(widths: Sequence[int], width: int) -> Iterator[range]:
-    """Columns that stand on one line; the last one needs some room only."""
+    """Groups of columns that fit on one line; the last column needs at most `_FEWEST` cells."""
     start, used = 0, 0
     for place, size in enumerate(widths):
         wanted = min(size, _FEWEST) if place == len(widths) - 1 else size

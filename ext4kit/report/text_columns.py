@@ -1,6 +1,6 @@
-"""Columns of text as matrices of ASCII bytes: one line of the listing per row, without a loop.
+"""Columns of text as matrices of ASCII bytes, one row per line of a listing, without loops.
 
-All cells of a column have one width; shorter ones have blanks before them.
+All cells of a column have the same width; shorter texts are padded on the left.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _DAY = 86_400
 
 
 def decimals(values: Integers) -> Bytes2D:
-    """Numbers that are not negative, as decimal text.
+    """Non-negative numbers as decimal text.
 
     Args:
-        values: shape (n,).
+        values: the numbers, shape (n,).
 
     Returns:
-        shape (n, digits of the largest).
+        The text, shape (n, number of digits of the largest value).
     """
     text = _digits(values, len(str(values.max(initial=0))))
     if text.shape[1] > 1:
@@ -35,7 +35,7 @@ def decimals(values: Integers) -> Bytes2D:
 def times(seconds: Int64s) -> Bytes2D:
     """Seconds since 1970, years 0 to 9999, as `2026-11-23 12:34:56Z`; shape (n, 20).
 
-    In another zone than UTC its offset stands for the `Z`.
+    In a zone other than UTC, the offset of the zone replaces the `Z`.
     """
     zone = current_zone()
     if zone is UTC:
@@ -46,7 +46,7 @@ def times(seconds: Int64s) -> Bytes2D:
 
 
 def _clock(seconds: Int64s) -> Bytes2D:
-    """What a clock in UTC shows, with a `Z`."""
+    """Seconds since 1970 as date and time in UTC, with a `Z`."""
     day, second = np.divmod(seconds, _DAY)
     text = np.full((len(seconds), 20), _BLANK, np.uint8)
     text[:, :10] = by_value(day, lambda value: str(np.datetime64(value, "D")))
@@ -57,13 +57,13 @@ def _clock(seconds: Int64s) -> Bytes2D:
 
 
 def by_value(values: Integers, text: Callable[[int], str]) -> Bytes2D:
-    """The text of each value, which is made once per distinct value; shape (n, width)."""
+    """The text of each value, computed once per distinct value; shape (n, width)."""
     distinct, row = np.unique(values, return_inverse=True)
     return _from_texts([text(value) for value in distinct.tolist()])[row]
 
 
 def replaced(column: Bytes2D, rows: Rows, texts: list[str]) -> Bytes2D:
-    """A column with other texts in some rows, wider where these need it."""
+    """A column with the texts of some rows replaced, widened if the new texts need it."""
     if not texts:
         return column
     cells = _from_texts(texts)
@@ -77,7 +77,7 @@ def replaced(column: Bytes2D, rows: Rows, texts: list[str]) -> Bytes2D:
 
 
 def joined(columns: list[Bytes2D], tails: list[bytes]) -> bytes:
-    """Lines: the cells of each row and its tail, with a blank between them."""
+    """All lines as bytes: the cells of each row, then its tail, separated by blanks."""
     if not tails:
         return b""
     blank = np.full((len(tails), 1), _BLANK, np.uint8)

@@ -24,14 +24,15 @@ _HEADINGS = (
     "committed", f"{'transaction':>11}", f"{'event':17}", f"{'inode':>8}", f"{'uid':>5}",
 )  # fmt: skip
 _TIME_WIDTH = len("2026-03-01 12:00:00.000000000")
-_VALUE_LENGTH = 40  # bytes of an attribute value in a line
+_VALUE_LENGTH = 40  # bytes of an attribute value that a line shows
 _TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
 _PLURAL = {"is": "are", "has": "have", "differs": "differ"}
-_VERB = re.compile(r"\b(is|has|differs)\b")  # of a reason whose subject is the field
+_VERB = re.compile(r"\b(is|has|differs)\b")  # in a reason whose subject is the field
 _COPIED_TITLE = "hints: copied files, see --all-hints"
 _COPIED_HEADINGS = ("inodes", "hints", "first commit", "last commit", "below")
-_FEWEST_COPIED = 10  # files in a directory and a transaction that are counted only
-# Here packages install: all directories together. Few files elsewhere, as in /tmp, are listed.
+_FEWEST_COPIED = 10  # from this number on, files copied into a directory are only counted
+# Packages install into these directories; their files are counted over all of them together.
+# Elsewhere, as in /tmp, a few copied files are listed one by one.
 _INSTALLED = frozenset({
     None, b"bin", b"boot", b"etc", b"lib", b"lib32", b"lib64", b"libx32", b"opt", b"sbin", b"usr",
     b"var/cache", b"var/lib",
@@ -42,13 +43,13 @@ _MOST_DIRECTORIES = 30  # of copied files
 def timeline_lines(
     timeline: Timeline, wanted: EventFilter, all_hints: bool = False
 ) -> Iterator[str]:
-    """The events, then the hints, then their numbers.
+    """The events, then the hints, then the counts of both.
 
     Args:
         timeline: the timeline.
         wanted: the events to show.
-        all_hints: show each hint in a line of its own, instead of one line for each inode and one
-            for the copied files of each directory.
+        all_hints: show each hint on its own line, instead of one line per inode and one per
+            directory of copied files.
     """
     kinds = set(wanted.kinds or EventKind)
     plain = replace(wanted, kinds=tuple(kinds - {EventKind.HINT}))
@@ -70,9 +71,9 @@ class _CopiedFiles:
     """Copied and unpacked files in one directory of the root.
 
     Attributes:
-        inodes, hints: their numbers.
-        directory: of all of them; None if unknown.
-        times: the earliest and the latest commit time of their hints; None for none.
+        inodes, hints: number of files and of their hints.
+        directory: directory that contains all of them; None if unknown.
+        times: earliest and latest commit time of the hints; None if there is none.
     """
 
     inodes: int = 0
@@ -81,7 +82,7 @@ class _CopiedFiles:
     times: tuple[int, int] | None = None
 
     def add(self, events: list[Event]) -> None:
-        """Add the hints of a file."""
+        """Add a file, given its hints."""
         path = events[0].path
         if path is not None:
             directory = path.rpartition(b"/")[0]
@@ -93,7 +94,7 @@ class _CopiedFiles:
 
     @property
     def row(self) -> tuple[str, str, str, str, str]:
-        """A row of the table."""
+        """The files as a row of the table."""
         first, last = map(time_text, self.times) if self.times else ("-", "-")
         below = "(path unknown)" if self.directory is None else shown(self.directory) or "/"
         return f"{self.inodes:,}", f"{self.hints:,}", first, last, below
@@ -117,7 +118,7 @@ class _HintLines:
         self._copied: dict[bytes | None, _CopiedFiles] = {}
 
     def lines(self, by_inode: Iterable[list[Event]]) -> Iterator[str]:
-        """A line for each inode or hint, then a table of copied files."""
+        """One line per inode or per hint, then a table of copied files."""
         heading = ["", "hints: contradictions, not verdicts", _row(_HEADINGS, "path")]
         for _, some in groupby(self._counted(by_inode), lambda events: events[0].transaction):
             for events in some if self.all_hints else self._without_copied(some):
@@ -132,7 +133,7 @@ class _HintLines:
             yield events
 
     def _without_copied(self, by_inode: Iterable[list[Event]]) -> Iterator[list[Event]]:
-        """Hints of inodes of one transaction without those of many copied files."""
+        """The hints of inodes of one transaction; files copied in large numbers are set aside."""
         copied: dict[bytes | None, list[list[Event]]] = {}
         for events in by_inode:
             if all(event.is_copied for event in events):
@@ -160,7 +161,7 @@ class _HintLines:
 
 
 def _directory_in_root(path: bytes | None) -> bytes | None:
-    """The directory in the root, or in /var, that a file is in; b"" for files in the root."""
+    """Top-level directory of a file, or its directory in /var; b"" for files in the root."""
     if path is None:
         return None
     *directories, _ = path.lstrip(b"/").split(b"/")
@@ -168,7 +169,7 @@ def _directory_in_root(path: bytes | None) -> bytes | None:
 
 
 def _inode_line(events: list[Event]) -> str:
-    """All hints of an inode; a transaction is shown where it is not that of the first hint."""
+    """All hints of an inode; only transactions that differ from the first hint's are shown."""
     first = events[0]
     by_reason: dict[str, list[Event]] = {}
     for event in events:
@@ -178,7 +179,7 @@ def _inode_line(events: list[Event]) -> str:
 
 
 def _hints_text(reason: str, hints: list[Event], first: Event) -> str:
-    """The hints of one reason: the fields, the reason, the values of each field."""
+    """The hints with one reason: their fields, the reason, and the values of each field."""
     names = list(dict.fromkeys(event.field for event in hints))
     if reason[:1] == " ":
         if len(names) > 1:
@@ -194,7 +195,7 @@ def _hints_text(reason: str, hints: list[Event], first: Event) -> str:
 
 
 def _event_line(event: Event, text: str = "") -> str:
-    """A row of an event; the text, if given, instead of its own."""
+    """The line of an event; `text`, if given, replaces the event's own text."""
     time = spaced_time(event.time)
     number = "-" if event.transaction is None else str(event.transaction)
     place = number if event.exact else f"<={number}"
@@ -212,13 +213,13 @@ def _row(cells: tuple[str, str, str, str, str], last: str) -> str:
 
 
 def event_text(event: Event) -> str:
-    """The path, both paths where it changed, and the change in brackets."""
+    """The path (both paths if it changed), and the change in brackets."""
     path, details = event_words(event)
     return f"{path}  [{details}]" if details else path
 
 
 def event_words(event: Event) -> tuple[str, str]:
-    """(the path, both paths where it changed; the change, "" where the kind is sufficient)."""
+    """(path or both paths, change) as text; the change is "" where the kind is sufficient."""
     both = event.kind in (EventKind.RENAMED, EventKind.MOVED)
     paths = (event.old_path, event.path) if both else (event.path,)
     texts = ("(path unknown)" if path is None else shown(path) or "/" for path in paths)
@@ -276,7 +277,7 @@ def _hint(event: Event) -> str:
 
 
 def _hint_values(event: Event) -> str:
-    """The value that a hint compares with, if any, and the value of the field; "" for none."""
+    """The value that a hint compares with, if any, and the value of its field; "" for neither."""
     if event.new is None:
         return ""
     values = [value for value in (event.old, event.new) if isinstance(value, int)]
@@ -307,8 +308,8 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
     """An event of an inode or a name (`timeline`, `report`)."""
 
     record: Literal["event"]
-    kind: Annotated[EventKind, "What it is."]
-    old_path: NotRequired[Annotated[str | None, "Of a move: the old path."]]
+    kind: Annotated[EventKind, "Kind of the event."]
+    old_path: NotRequired[Annotated[str | None, "The old path; only for a move."]]
     old_path_bytes: NotRequired[fields.Exact]
     inode: fields.Inode
     generation: fields.Generation | None
@@ -317,13 +318,16 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
     exact: Annotated[
         bool, "False: in this transaction or an earlier one that is not in the journal."
     ]
-    old: Annotated[fields.Value, "Before; an attribute is its name, and its value in base64."]
+    old: Annotated[
+        fields.Value,
+        "Value before the change; for an attribute, its name, and its value in base64.",
+    ]
     new: Annotated[fields.Value, "Value after the change."]
     seen: Annotated[str | None, "A log block and its home block."]
-    reason: NotRequired[Annotated[str, "Of a hint: the contradiction."]]
-    field: NotRequired[Annotated[str, "Of a hint: the field of the inode."]]
+    reason: NotRequired[Annotated[str, "The contradiction; only for a hint."]]
+    field: NotRequired[Annotated[str, "The field of the inode; only for a hint."]]
     copied: NotRequired[
-        Annotated[bool, "Of a hint: a time as copying and unpacking tools leave it."]
+        Annotated[bool, "True if copying and unpacking tools leave such a time; only for a hint."]
     ]
     old_iso: NotRequired[Annotated[str | None, "Of a hint about a time: `old` in ISO 8601."]]
     new_iso: NotRequired[Annotated[str | None, "Of a hint about a time: `new` in ISO 8601."]]
@@ -332,7 +336,7 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
 def timeline_records(
     timeline: Timeline, wanted: EventFilter
 ) -> Iterator[EventRecord | TimelineSummary]:
-    """The events as records, in order, then the number of each kind."""
+    """The events as records, in order, then a summary with the number of each kind."""
     counts: Counter[EventKind] = Counter()
     for event in timeline.select(wanted):
         counts[event.kind] += 1
@@ -370,7 +374,7 @@ def event_record(event: Event) -> EventRecord:
 
 
 def _hint_facts(event: Event) -> HintFacts:
-    """Reason and field of a hint, and the values of a time as text."""
+    """Reason and field of a hint, with the values of a time field as text."""
     facts: HintFacts = {
         "reason": event.reason,
         "field": event.field,
@@ -385,7 +389,7 @@ def _hint_facts(event: Event) -> HintFacts:
 
 
 def plain_value(value: EventValue) -> fields.Value:
-    """Text for an attribute name and base64 for its value; other values are unchanged."""
+    """A value for JSON: attribute names as text, attribute values as base64, others unchanged."""
     if not isinstance(value, dict):
         return value
     if "value" not in value:

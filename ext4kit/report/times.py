@@ -1,6 +1,6 @@
-"""Times as text for people, in the zone of the command; all other modules use integers.
+"""Times as text for display, in the zone of the command; other modules keep times as integers.
 
-Times of records are UTC: `ext4kit.times.iso`.
+Records have times in UTC, from `ext4kit.times.iso`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def exact_time(moment: int) -> str:
 
 
 def spaced_time(moment: int | None) -> str:
-    """The same with a blank between date and time, "-" for none."""
+    """A time as by `exact_time`, with a blank between date and time; "-" for none."""
     return "-" if moment is None else exact_time(moment).replace("T", " ")
 
 
@@ -35,7 +35,7 @@ def time_text(moment: int | None) -> str:
 
 
 def ctime_text(seconds: int) -> str:
-    """Seconds since 1970 in the format of C's ctime; behind it the offset, without one for UTC."""
+    """Seconds since 1970 in the format of C's ctime, followed by the zone offset if not UTC."""
     zone = current_zone()
     offset = zone.offset_at(seconds)
     try:
@@ -46,12 +46,12 @@ def ctime_text(seconds: int) -> str:
 
 
 def offset_width() -> int:
-    """Columns of an offset in the zone of the command, in nearly all times."""
+    """Usual width of the offset text of a time in the zone of the command."""
     return 1 if current_zone() is UTC else len(offset_text(0))
 
 
 def zone_line() -> str:
-    """What a listing says of its times, "" for UTC."""
+    """A line that names the zone of the times in a listing; "" for UTC."""
     zone = current_zone()
     return "" if zone is UTC else f"times in {zone}"
 

@@ -1,4 +1,4 @@
-"""Findings of verify as text and as records."""
+"""The findings of `verify` as text and as records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ORDER = list(Severity)
 
 
 def verify_lines(result: Verification) -> Iterator[str]:
-    """The findings, their counts by code, and a verdict."""
+    """The findings, the number of each code, and a verdict."""
     findings = result.findings
     for finding in findings.kept:
         yield from _finding_lines(finding)

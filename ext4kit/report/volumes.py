@@ -1,4 +1,4 @@
-"""The volumes of an image, and file systems found by their superblocks, as tables and records."""
+"""Volumes of an image and file systems found by their superblocks, as tables and records."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _HEADINGS = ("index", "offset", "size", "kind", "label", "uuid", "scheme", "desc
 
 
 def volume_lines(volumes: Sequence[Volume]) -> list[str]:
-    """A heading, then a line for each volume; offset and size in bytes.
+    """A heading, then a line for each volume, with offset and size in bytes.
 
-    Where volumes are nested, a column "in" has the number of the outer one.
+    If volumes are nested, a column "in" has the number of the outer volume.
     """
     headings, rows, right = list(_HEADINGS), [], {0, 1, 2}
     for volume in volumes:
@@ -38,7 +38,7 @@ def volume_lines(volumes: Sequence[Volume]) -> list[str]:
 
 
 def has_offset(volume: Volume) -> bool:
-    """Whether it begins at a byte of the image, or of a logical or unlocked volume with others."""
+    """Whether the volume has an offset: in the image, or in a volume of which it is a part."""
     return not volume.parent or volume.offset > 0
 
 
@@ -51,7 +51,7 @@ def place_text(volume: Volume) -> str:
 
 
 def description_text(volume: Volume) -> str:
-    """The description; for what has no place of its own in the image, where its bytes begin too."""
+    """The description; for a volume without an offset in the image, also where its bytes begin."""
     name = "" if volume.description.startswith(volume.name) else f"in {volume.name}"
     return ", ".join(filter(None, (volume.description, name, _first_byte_text(volume))))
 
@@ -78,7 +78,7 @@ class OtherVolumeRecord(_ListedVolume):
     """A volume in the reading of the image that was not taken (`volumes`)."""
 
     record: Literal["other volume"]
-    reading: Annotated[str, "Value of `--format` that reads the image so."]
+    reading: Annotated[str, "Value of `--format` for this reading of the image."]
 
 
 def volume_record(volume: Volume) -> VolumeRecord:
@@ -100,7 +100,7 @@ def _listed(volume: Volume) -> _ListedVolume:
     }
 
 
-MOST_NAMED = 4  # in a message of one line
+MOST_NAMED = 4  # number of file systems named in a one-line message
 _FOUND_HEADINGS = (
     "offset", "size", "kind", "label", "uuid", "mounted", "written", "superblock", "remarks",
 )  # fmt: skip
@@ -116,7 +116,7 @@ def _iso_of(seconds: int) -> str | None:
 
 
 def found_lines(found: Sequence[FoundFileSystem]) -> list[str]:
-    """A heading, then a line for each file system; offset and size in bytes."""
+    """A heading, then a line for each file system, with offset and size in bytes."""
     if not found:
         return ["no superblock of ext2, ext3 or ext4 was found"]
     return table_lines(_FOUND_HEADINGS, [_found_row(one) for one in found], right={0, 1})
@@ -152,31 +152,37 @@ class FoundRecord(TypedDict):
     """A file system found by its superblocks (`volumes --scan`)."""
 
     record: Literal["found file system"]
-    offset: Annotated[int, "Bytes; `--offset` takes it. Negative if the image begins within it."]
+    offset: Annotated[
+        int,
+        "Start of the file system in bytes, for `--offset`; negative if the "
+        "image begins inside the file system.",
+    ]
     size: fields.Size
-    readable: Annotated[int, "Bytes of it that the image has."]
+    readable: Annotated[int, "Bytes of the file system that are in the image."]
     is_whole: bool
     kind: fields.Kind
     label: str
     uuid: fields.Uuid
     block_size: int
-    mount_time: Annotated[int, "Seconds since 1970; 0 when it was never mounted."]
+    mount_time: Annotated[int, "Last mount, seconds since 1970; 0 if it was never mounted."]
     mount_time_iso: fields.Iso | None
     write_time: Annotated[int, "Seconds since 1970."]
     write_time_iso: fields.Iso | None
     superblock: Literal["primary", "backup"]
-    superblock_offset: Annotated[int, "Byte of the copy that was read."]
+    superblock_offset: Annotated[int, "Byte offset of the superblock copy that was read."]
     group: Annotated[int, "Block group of that copy."]
-    block: Annotated[int | None, "Block of that copy if it is a backup; `--superblock` takes it."]
-    copies: Annotated[int, ("minimum", 1), "Superblock copies that say this beginning."]
-    checksum_ok: Annotated[bool | None, "Null where the format stores no checksum."]
-    basis: Annotated[Basis, "What shows that it begins there."]
+    block: Annotated[int | None, "Block of that copy if it is a backup, for `--superblock`."]
+    copies: Annotated[int, ("minimum", 1), "Number of superblock copies that state this start."]
+    checksum_ok: Annotated[
+        bool | None, "Whether the checksum is right; null if the format stores none."
+    ]
+    basis: Annotated[Basis, "Evidence for the start of the file system."]
     relation: Annotated[
         Relation | None,
-        "How its place is used by the file system at `other`: in use (an image within a file), "
-        "free, earlier (that one was made over it).",
+        "How the file system at `other` uses this place: in use (an image within a file), free, "
+        "earlier (the other file system was created over this one).",
     ]
-    other: Annotated[int | None, "Offset of another file system that has this place."]
+    other: Annotated[int | None, "Offset of another file system that includes this place."]
 
 
 def found_record(one: FoundFileSystem) -> FoundRecord:

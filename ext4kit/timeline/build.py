@@ -1,4 +1,4 @@
-"""The timeline of a file system: runs all steps and converts rows to events on request."""
+"""Builds the timeline of a file system, and converts rows of its table to events on request."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Timeline:
         history: the block copies in its journal; None without a journal.
         commits: the committed transactions of the journal.
         events: the events as columns, sorted by transaction, inode and kind.
-        files: types and owners of their files.
+        files: types and owners of the files of the events.
         paths: resolves the names that the events refer to.
         xattr_changes: the extended attributes that the events refer to.
     """
@@ -106,7 +106,7 @@ class Timeline:
         return filter(wanted.matches_path, self.events_at(rows))
 
     def hints_by_inode(self, wanted: EventFilter) -> Iterator[list[Event]]:
-        """Hints that match a filter, those of each inode instance together, by their first hint."""
+        """Hints that match a filter, one list per inode instance, in order of the first hints."""
         hints = replace(wanted, kinds=(EventKind.HINT,))
         rows = hints.select_rows(self.events, self.commits, self.files)
         instance = instance_keys(self.events.number[rows], self.events.generation[rows])
@@ -117,8 +117,8 @@ class Timeline:
             yield list(some)
 
     def events_at(self, rows: Int64s) -> Iterator[Event]:
-        """Events at some rows of `events` (int64)."""
-        source = lru_cache(EVENTS_AT_ONCE)(self._source)  # many events have one copy as source
+        """The events in the given rows (int64) of the table `events`."""
+        source = lru_cache(EVENTS_AT_ONCE)(self._source)  # many events share one source
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = self.events.take(rows[start : start + EVENTS_AT_ONCE])
             times = self.commits.times_of(chosen.order).tolist()
@@ -129,7 +129,7 @@ class Timeline:
                 yield self._event(row, time, uid, source(row.tag_row))
 
     def paths_at(self, rows: Int64s) -> Iterator[bytes | None]:
-        """The path of each event at its time; None where it is unknown or was removed."""
+        """The path of each event at its time; None if the path is unknown or was removed."""
         for start in range(0, len(rows), EVENTS_AT_ONCE):
             chosen = rows[start : start + EVENTS_AT_ONCE]
             orders = np.minimum(self.events.order[chosen], TID_ON_DISK - 1).tolist()
@@ -140,7 +140,7 @@ class Timeline:
         return self.select(EventFilter())
 
     def _owners_at(self, events: EventTable) -> Int64s:
-        """The owner of the file after each event, NO_VALUE where no state shows it."""
+        """The owner of the file after each event, NO_VALUE if no state shows the owner."""
         index, uid = self._owners
         return values_at(uid, index.rows(events.instance, events.order))
 
@@ -163,7 +163,7 @@ class Timeline:
     # -- one event ------------------------------------------------------------------------
 
     def _source(self, tag: int) -> str:
-        """Where a journal copy is, by its tag; "" for none."""
+        """Description of the place of a journal copy, given the row of its tag; "" for none."""
         if tag < 0 or self.history is None:
             return ""
         tags = self.history.log.tags
@@ -236,10 +236,10 @@ def _xattr_value(name: bytes, value: bytes | None) -> XattrValue | None:
 def build_timeline(given: FileSystem | SharedLog, progress: Progress | None = None) -> Timeline:
     """Derive the events of the period that the journal covers.
 
-    Whatever makes the result incomplete is reported in `fs.problems`.
+    Anything that makes the result incomplete is reported in `fs.problems`.
 
     Args:
-        given: the file system, opened with its journal replayed, or what shares its log.
+        given: the file system, opened with its journal replayed, or an object that shares its log.
         progress: called with (done, total) during the work.
     """
     shared = SharedLog.of(given)
@@ -267,7 +267,7 @@ def build_timeline(given: FileSystem | SharedLog, progress: Progress | None = No
     instances = instances_from_transitions(inodes.transitions, unlogged)
     appearances = find_entry_intervals(blocks, np.unique(instances.inode))
     names, texts = attribute_by_overlap(history, instances, appearances), appearances.name
-    del appearances  # its columns can be as large as the events
+    del appearances  # its columns can be as large as the event table
     events, names = name_events(inodes.transitions, instances, names, clock)
     changed = inodes.changes.compare_blocks(clock.complete_since)
     for part in (events, changed):
@@ -296,7 +296,7 @@ def _disk_matches_journal(fs: FileSystem, history: History) -> bool:
 
 
 def _event_order(pool: EventPool, clock: CommitClock) -> Int32s:
-    """Rows by (transaction, inode, kind), without `ctime` changes that another event explains."""
+    """Rows in order of (tid, inode, kind), without `ctime` changes that another event explains."""
     kind, order, number = pool.keys()
     rows = np.lexsort((kind, number, order)).astype(np.int32)
     bare = kind == CODE[EventKind.STATUS]
@@ -315,7 +315,7 @@ def _event_order(pool: EventPool, clock: CommitClock) -> Int32s:
 def _assign_names(
     events: EventTable, instances: TimelineInstances, paths: PathResolver
 ) -> EventTable:
-    """The events, with the names that their inodes had at the time."""
+    """The events, with the names that their inodes had at the time of each event."""
     name, old_name = events.name_row.copy(), events.old_name_row.copy()
     for start in range(0, len(events), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)

@@ -1,4 +1,4 @@
-"""Commits of the journal: their times, and since which tid no transaction is missing."""
+"""Commits of the journal: their times, and the tids since which no transaction is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CommitClock:
 
     Args:
         log: the journal; None without one.
-        made: creation time of the file system, seconds.
+        made: creation time of the file system, in seconds.
         breaks: journal gaps (tids that are not consecutive); none by default.
     """
 
@@ -70,7 +70,7 @@ class CommitClock:
         return values_at(self.times, SortedIndex(self.tids).rows(orders))
 
     def changes_known_after(self, orders: Int64s) -> Int64s:
-        """The time after which all changes up to each tid are in the journal, ns."""
+        """Per tid: time (ns) after which all changes up to that tid are in the journal."""
         baseline = self.complete_since(orders)
         times = self.times_of(baseline)
         times = np.where(times < 0, INT64_MAX, times + CLOCK_RESOLUTION)

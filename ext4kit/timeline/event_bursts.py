@@ -1,4 +1,4 @@
-"""Events of many files of one folder at once: what was created, changed or deleted together."""
+"""Groups events of many files of one folder that were created, changed or deleted at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ext4kit.timeline.build import Timeline
 from ext4kit.timeline.events import Event, EventKind
 from ext4kit.timeline.filters import EventFilter
 
-MOST_GROUPED = 1_000_000  # events of a kind
+MOST_GROUPED = 1_000_000  # maximum events of one happening
 
 
 class Happening(StrEnum):
-    """What happened to the files of a burst."""
+    """The kinds of things that happen to the files of a burst."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -39,12 +39,13 @@ _DIRECTORIES = (EventKind.DIRECTORY_MADE, EventKind.DIRECTORY_REMOVED)
 
 @dataclass(frozen=True, slots=True)
 class EventBurst:
-    """Events of one kind of happening in one folder, close together in time.
+    """Events in one folder that are of the same happening and close together in time.
 
     Attributes:
         happening: what happened.
-        burst: folder, times, owner and cause; its rows are places among the events of this kind.
-        files: number of different files; directories: of directories.
+        burst: folder, times, owner and cause; its `rows` are indices of the selected events of this
+            happening.
+        files: number of different files; directories: number of different directories.
     """
 
     happening: Happening
@@ -54,7 +55,7 @@ class EventBurst:
 
 
 def event_bursts(timeline: Timeline, wanted: EventFilter) -> list[EventBurst]:
-    """The bursts of the events that a filter selects, the oldest first."""
+    """The bursts among the events that a filter selects, oldest first."""
     found = list[EventBurst]()
     for happening, kinds in _KINDS.items():
         chosen = tuple(kind for kind in kinds if not wanted.kinds or kind in wanted.kinds)

@@ -1,4 +1,4 @@
-"""Kinds of events, the table that holds many of them, and the single event for output."""
+"""Kinds of events, the table of many events, and the single event for output."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import Bools, Int32s, Int64s, UInt8s, UInt32s
 
 BLOCK_ROWS = 1 << 18
-NO_VALUE = -1  # in columns that may lack a value
+NO_VALUE = -1  # stands for a missing value in a column
 
 
 class EventKind(StrEnum):
-    """Kinds of events, in their order within one transaction and inode."""
+    """Kinds of events, in the order in which events of one inode and transaction are listed."""
 
     CREATED = "created"
     DIRECTORY_MADE = "directory-made"
     LINKED = "linked"
-    RENAMED = "renamed"  # another name in the same directory
-    MOVED = "moved"  # another directory
+    RENAMED = "renamed"  # given another name in the same directory
+    MOVED = "moved"  # moved to another directory
     MODE = "mode"
     OWNER = "owner"
     SIZE = "size"  # the file grew
     TRUNCATED = "truncated"  # the file became shorter
-    CONTENT = "content"  # written, with the size unchanged
-    TARGET = "target"  # of a symlink
+    CONTENT = "content"  # written without a change of size
+    TARGET = "target"  # target of a symlink
     XATTR = "xattr"
     ACL = "acl"
     FLAGS = "flags"
@@ -37,7 +37,7 @@ class EventKind(StrEnum):
     TIMES = "times"  # set explicitly
     READ = "read"  # only the access time advanced
     STATUS = "status"  # only ctime advanced: a change without another recorded effect
-    ORPHAN_ADDED = "orphan-added"  # unlinked while open, or being truncated
+    ORPHAN_ADDED = "orphan-added"  # unlinked while open, or during a truncation
     ORPHAN_REMOVED = "orphan-removed"
     UNLINKED = "unlinked"  # one of several names was removed
     DELETED = "deleted"
@@ -58,12 +58,14 @@ class EventTable(Table):
         number: inode number.
         generation: generation of the inode.
         order: tid of the first transaction with the change; TID_ON_DISK if only the disk has it.
-        exact: True where the change happened in that transaction. False where it may have happened
-            in an earlier one that the journal no longer holds.
-        tag_row: row of `log.tags` of the copy that shows the change, -1 without one.
-        old, new: values before and after, by kind; NO_VALUE for none. Owner: uid.
-        old_second, new_second: second values before and after: gid; access time.
-        name_row: row of the name after the event, -1 to look it up.
+        exact: True where the change happened in that transaction, False where it may have happened
+            in an earlier transaction that the journal no longer has.
+        tag_row: row of `log.tags` of the copy that shows the change, -1 if there is none.
+        old, new: values before and after, depending on the kind (for a change of owner, the uid);
+            NO_VALUE for none.
+        old_second, new_second: second values before and after, for kinds with two values (gid,
+            access time).
+        name_row: row of the name after the event, -1 if the name must be looked up.
         old_name_row: row of the name before the event, -1 for none.
     """
 
@@ -82,7 +84,7 @@ class EventTable(Table):
 
     @property
     def instance(self) -> Int64s:
-        """A key of the inode and its generation."""
+        """A key of the inode and its generation for each event."""
         return instance_keys(self.number, self.generation)
 
 
@@ -120,7 +122,7 @@ class EventColumns(EventValues, total=False):
 def event_table(
     kind: EventKind | Int64s, count: int, **columns: Unpack[EventColumns]
 ) -> EventTable:
-    """Events with the given columns; a column that is not given has no value."""
+    """A table of events with the given columns; the other columns have no values."""
     code = CODE[kind] if isinstance(kind, EventKind) else kind
     if unknown := columns.keys() - _TYPES.keys():
         raise TypeError(f"no such columns: {', '.join(sorted(unknown))}")
@@ -134,11 +136,11 @@ def event_table(
 
 
 class EventPool:
-    """Collects many small tables and builds one.
+    """Collects many small tables and builds one table from them.
 
-    Rows are copied into blocks of a fixed size, which are joined column by column. The blocks
-    are mapped memory, which is returned to the system at once. The peak is therefore little more
-    than the size of the events.
+    Rows are copied into blocks of a fixed size, which are joined column by column. The blocks are
+    mapped memory, which is returned to the system as soon as it is free. The peak of memory use is
+    therefore little more than the size of the events.
     """
 
     def __init__(self) -> None:
@@ -173,7 +175,7 @@ class EventPool:
         return self._blocks["kind"][0], self._blocks["order"][0], self._blocks["number"][0]
 
     def build(self, index: Int32s) -> EventTable:
-        """The rows that `index` selects; the pool must not be used afterwards."""
+        """A table of the rows in `index`; the pool must not be used afterwards."""
         columns = []
         for name in COLUMNS:
             self._join(name)
@@ -213,18 +215,20 @@ class Event:
     """One event, ready for output.
 
     Attributes:
-        path: path at the time of the event, None if unknown; for a removal, the path before it.
-        old_path: former path of a renamed or moved file, existing path of a link.
+        path: path at the time of the event, None if unknown; for a removal, the path before the
+            removal.
+        old_path: former path of a renamed or moved file; for a new link, the path that existed
+            before.
         uid: owner of the file after the event; None if unknown.
         transaction: stored tid; None if only the disk shows the change.
         time: commit time, ns; None if unknown.
-        exact: whether it happened in this transaction; else perhaps in an earlier one that the
-            journal no longer holds.
-        old, new: values before and after, plain JSON values; None for none.
-        reason: text of a hint.
-        source: journal block and the block that it is a copy of.
+        exact: whether the event happened in this transaction; if not, it may have happened in an
+            earlier transaction that the journal no longer has.
+        old, new: values before and after, as plain JSON values; None for none.
+        reason: text of the reason of a hint.
+        source: the journal block with the change, and its home block.
         field: field of the inode that a hint is about, "" for other kinds.
-        is_copied: whether a hint is about times as copying and unpacking tools leave them.
+        is_copied: whether a hint is about times of the kind that copying and unpacking tools set.
     """
 
     kind: EventKind
@@ -245,7 +249,7 @@ class Event:
 
     @property
     def mtimes(self) -> tuple[int, int] | None:
-        """`mtime` before and after, ns, of times set explicitly; None for other kinds."""
+        """`mtime` before and after (ns) if times were set explicitly; None for other kinds."""
         old, new = self.old, self.new
         if isinstance(old, dict) and isinstance(new, dict) and "mtime" in old and "mtime" in new:
             return old["mtime"], new["mtime"]

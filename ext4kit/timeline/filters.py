@@ -21,14 +21,15 @@ from ext4kit.timeline.events import CODE, Event, EventKind, EventTable
 class TimelineFiles(Table):
     """Types and owners of the files of a timeline, as columns (n,).
 
-    A file has a row for each state that begins, ends or links it.
+    A file has a row for each status transition, such as its creation, a new link or its deletion.
 
     Attributes:
-        instance: as `EventTable.instance` gives it.
+        instance: key of the inode instance, as in `EventTable.instance`.
         tid: tid of the state.
         mode: mode with the file type.
         uid: owner.
-        is_in_use: False for a freed inode: the kernel has cleared the upper half of its owner.
+        is_in_use: False for a freed inode, of which the kernel has cleared the upper half of the
+            owner.
     """
 
     instance: Int64s
@@ -43,9 +44,9 @@ class EventFilter:
     """Conditions that an event must meet; a condition that is not given always holds.
 
     Attributes:
-        selection: paths and names, old or new, inode numbers, file types, and owners that the file
-            had in the period of the journal.
-        path: glob over the whole path, old or new; `*` also matches slashes.
+        selection: paths and names (old or new), inode numbers, file types, and owners that the file
+            had in the period that the journal covers.
+        path: glob pattern for the whole path, old or new; `*` also matches slashes.
         since, until: first and last commit time, ns, both included.
         kinds: kinds of events; empty for all.
     """
@@ -57,7 +58,7 @@ class EventFilter:
     kinds: tuple[EventKind, ...] = ()
 
     def select_rows(self, events: EventTable, clock: CommitClock, files: TimelineFiles) -> Rows:
-        """Rows of the events whose columns match. `matches_path` checks the path."""
+        """Rows of the events whose columns match; the path is checked by `matches_path`."""
         kept = np.ones(len(events), bool)
         if self.selection.numbers:
             kept &= np.isin(events.number, self.selection.numbers)
@@ -77,7 +78,7 @@ class EventFilter:
         return np.flatnonzero(kept)
 
     def _had_owner(self, events: EventTable, files: TimelineFiles) -> Bools:
-        """True for each event of a file that one of the owners had, before or after it."""
+        """True for each event of a file that one of the owners had before or after the event."""
         owners = self.selection.owners
         changes = events.take(np.flatnonzero(events.kind == CODE[EventKind.OWNER]))
         changes = changes.take(np.isin(changes.old, owners) | np.isin(changes.new, owners))

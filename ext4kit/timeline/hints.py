@@ -25,7 +25,7 @@ COMPARED_FIELDS = (
 
 
 class HintKind(IntEnum):
-    """Kinds of hints; value of `EventTable.old_second` of a hint."""
+    """Kinds of hints, as stored in `EventTable.old_second` of a hint."""
 
     BEFORE_CREATION = 0
     AFTER_COMMIT = 1
@@ -33,12 +33,12 @@ class HintKind(IntEnum):
     CTIME_BACK = 3
     CRTIME_CHANGED = 4
     NOT_IN_LOG = 5
-    COPIED_EARLY = 6  # BEFORE_CREATION of a file that is not known to have had other times
-    COPIED_ROUND = 7  # ROUND of such a file
+    COPIED_EARLY = 6  # BEFORE_CREATION, where the times may have been set when the file was created
+    COPIED_ROUND = 7  # ROUND, where the times may have been set when the file was created
 
 
-COPIED = (HintKind.COPIED_EARLY, HintKind.COPIED_ROUND)  # as copying and unpacking tools leave them
-COPIED_WITHIN = 60 * NANOSECONDS  # between the creation of a file and the setting of its times
+COPIED = (HintKind.COPIED_EARLY, HintKind.COPIED_ROUND)  # times as set by copying and unpacking
+COPIED_WITHIN = 60 * NANOSECONDS  # from the creation of a file to the setting of its times
 HINT_TEXTS = {
     HintKind.BEFORE_CREATION: "{field} is earlier than the creation of the inode; copying and "
     "unpacking tools do this too",
@@ -54,7 +54,7 @@ HINT_TEXTS[HintKind.COPIED_ROUND] = HINT_TEXTS[HintKind.ROUND]
 
 
 def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
-    """Hints from single states, and from a state compared with the previous one."""
+    """Hints from single states, and from states compared with their previous states."""
     table, commit = states.table, clock.times_of(states.tid)
     born = table.extra_isize >= CRTIME_END
     fine = born & (table.ctime % MILLISECOND != 0) & (table.crtime % MILLISECOND != 0)
@@ -71,7 +71,7 @@ def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
                 events.append(_hint_events(states, chosen, hint, name, table.crtime))
         late = new & (commit >= 0) & (stored > commit + TOLERANCE)
         events.append(_hint_events(states, late, HintKind.AFTER_COMMIT, name, commit))
-        if name in ("atime", "mtime"):  # in whole milliseconds where ctime and crtime are finer
+        if name in ("atime", "mtime"):  # whole milliseconds, though ctime and crtime are finer
             whole = new & fine & (stored % MILLISECOND == 0)
             rounded.append(_hint_events(states, whole & copied, HintKind.COPIED_ROUND, name))
             rounded.append(_hint_events(states, whole & ~copied, HintKind.ROUND, name))
@@ -88,10 +88,11 @@ def state_hints(states: StateBatch, clock: CommitClock) -> list[EventTable]:
 
 
 def _times_set_at_creation(states: StateBatch) -> Bools:
-    """Per state (bool): True where no earlier state is known, or the file was just created.
+    """Per state (bool): True where its times may have been set when the file was created.
 
-    A program that copies or unpacks sets the times of a file when it has written its content, which
-    can be in a later transaction.
+    This is so if no earlier state is known, or if the file was created a short time before. A
+    program that copies or unpacks sets the times of a file after it has written the content, which
+    can be in a later transaction than the creation.
     """
     table, before = states.table, np.maximum(states.previous_row, 0)
     same = table.generation == table.generation[before]
@@ -102,7 +103,7 @@ def _times_set_at_creation(states: StateBatch) -> Bools:
 
 
 def _newly_set(states: StateBatch, name: str) -> Bools:
-    """Per state (bool): True where no earlier state shows that the field had this value before."""
+    """Per state (bool): True where no earlier state shows the field with the same value."""
     column, before = getattr(states.table, name), np.maximum(states.previous_row, 0)
     same = states.table.generation == states.table.generation[before]
     kept = (states.previous_row >= 0) & same & (column == column[before])
@@ -126,9 +127,10 @@ def _hint_events(
 
 
 def disk_mismatch_hints(fs: FileSystem, newest: InodeTable, tags: Int64s) -> EventTable:
-    """Differences between inodes on disk and their newest copies in the journal.
+    """Hints about differences between inodes on disk and their newest copies in the journal.
 
-    One hint for each field. Checksums are left out because they follow from the other fields.
+    Each differing field gives one hint. Checksums are left out because they follow from the other
+    fields.
     """
     disk = fs.inode_table(newest.number)
     parts = []

@@ -1,4 +1,4 @@
-"""Changes within an inode instance: mode, owner, size, content, times, flags and the rest."""
+"""Changes within an inode instance, such as those of mode, owner, size, content and times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ext4kit.timeline.xattr_changes import XattrChangeFinder
 
 PERMISSIONS = 0o7777
 SET_IDS = 0o6000
-# Flags that a user sets; the kernel derives the others from the storage of the file.
+# Flags that a user sets; the kernel derives the other flags from how the file is stored.
 SET_FLAGS = int(
     InodeFlags.SECRM | InodeFlags.UNRM | InodeFlags.COMPR | InodeFlags.SYNC | InodeFlags.IMMUTABLE
     | InodeFlags.APPEND | InodeFlags.NODUMP | InodeFlags.NOATIME | InodeFlags.ENCRYPT
@@ -22,7 +22,7 @@ SET_FLAGS = int(
 
 
 def inode_change_events(states: StateBatch, changes: XattrChangeFinder) -> list[EventTable]:
-    """Events of the states that follow a state of the same instance."""
+    """Events shown by states that follow another state of the same instance."""
     before = np.maximum(states.previous_row, 0)
     table = states.table
     continues = (states.previous_row >= 0) & ~states.repeated
@@ -48,7 +48,7 @@ def inode_change_events(states: StateBatch, changes: XattrChangeFinder) -> list[
 
 
 def first_seen_events(states: StateBatch, fresh: Bools, since: Int64s) -> EventTable:
-    """Inodes that existed before, whose first known state shows a change in the known period.
+    """Events of older inodes whose first known state shows a change in the known period.
 
     Args:
         states: the states.
@@ -72,7 +72,7 @@ def _tid_base(states: StateBatch) -> int:
 
 
 class _StatePairs:
-    """Rows of states that continue an instance, and the rows of their previous states."""
+    """Rows of states that continue an instance, each paired with the row of its previous state."""
 
     def __init__(self, states: StateBatch, rows: Rows, before: Int64s) -> None:
         self.states, self.rows = states, rows
@@ -92,10 +92,10 @@ class _StatePairs:
         return self._events(kind, chosen, old=getattr(self.old, name), new=getattr(self.new, name))
 
     def mode_owner_events(self) -> list[EventTable]:
-        """Changes of mode, owner, flags and project."""
+        """Events for changes of mode, owner, flags and project."""
         old, new = self.old, self.new
         owner = self._differs("uid") | self._differs("gid")
-        by_owner = owner & ((old.mode & ~SET_IDS) == new.mode)  # chown clears them
+        by_owner = owner & ((old.mode & ~SET_IDS) == new.mode)  # chown clears setuid and setgid
         mode = (((old.mode ^ new.mode) & PERMISSIONS) != 0) & ~by_owner
         flags = ((old.flags ^ new.flags) & SET_FLAGS) != 0
         ids = {"old": old.uid, "new": new.uid, "old_second": old.gid, "new_second": new.gid}
@@ -107,7 +107,7 @@ class _StatePairs:
         ]
 
     def size_time_events(self) -> list[EventTable]:
-        """Changes of size and content of files, and times that were set explicitly."""
+        """Events for changes of size and content, and for times that were set explicitly."""
         old, new, is_file = self.old, self.new, self.is_file
         by_hand = self._times_set_explicitly()
         same_size = ~self._differs("size")
@@ -126,9 +126,9 @@ class _StatePairs:
     def _times_set_explicitly(self) -> Bools:
         """Per pair (bool): True where a time has a value that no other operation would have set.
 
-        A write sets `mtime` and `ctime` alike. A read moves only `atime`, and only forward. A time
-        between the last change of the inode and this one may come from another operation of the
-        same transaction.
+        A write sets `mtime` and `ctime` to the same time. A read only advances `atime`. A time that
+        lies between the previous change of the inode and this one may come from another operation
+        in the same transaction.
         """
         old, new = self.old, self.new
         changed = self._differs("ctime") & (new.ctime >= old.ctime)
@@ -144,7 +144,7 @@ class _StatePairs:
         return found
 
     def orphan_events(self) -> list[EventTable]:
-        """Linked files on the orphan list: a truncation in more than one transaction."""
+        """Events for linked files on the orphan list, truncated in several transactions."""
         linked = (self.old.links_count > 0) & (self.new.links_count > 0)
         added = linked & (self.old.dtime == 0) & (self.new.dtime != 0)
         removed = linked & (self.old.dtime != 0) & (self.new.dtime == 0)
@@ -154,20 +154,20 @@ class _StatePairs:
         ]
 
     def link_target_events(self) -> EventTable:
-        """Symlinks whose target changed."""
+        """Events for symlinks whose target changed."""
         fast = is_fast_symlink(self.new.mode, self.new.size, self.new.flags)
         other = (self.new.i_block != self.old.i_block).any(axis=1) | self._differs("size")
         return self._events(EventKind.TARGET, fast & other)
 
     def link_change_keys(self) -> Int64s:
-        """(number, order) as one integer, where the link count changed."""
+        """(inode number, tid) as one integer, for each pair with a changed link count."""
         states, rows = self.states, self.rows
         moved = self._differs("links_count")
         keys: Int64s = self.new.number[moved] * _tid_base(states) + states.tid[rows[moved]]
         return keys
 
     def unexplained_ctime_events(self, explained: Int64s) -> EventTable:
-        """Inodes whose `ctime` advanced and that have no other event."""
+        """Events for inodes whose `ctime` advanced and that have no other event."""
         keys = self.new.number * _tid_base(self.states) + self.states.tid[self.rows]
         bare = self._differs("ctime") & ~np.isin(keys, explained)
         bare &= self.is_file | ~self._differs("mtime")

@@ -1,7 +1,7 @@
-"""One pass over the inode states in the journal: changes, and status transitions of each inode.
+"""One pass over the inode states in the journal, for the changes and status transitions.
 
-The states are read in batches and only columns of changes are kept. Memory therefore depends on
-the number of changes and not on the number of states.
+The states are read in batches, and only columns of changes are kept. Memory use therefore depends
+on the number of changes and not on the number of states.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class InodeScan:
     Attributes:
         transitions: status transitions of all inodes.
         events: changes within inode instances, and hints.
-        changes: the values of extended attributes that the events refer to.
+        changes: the changes of extended attributes that the events refer to.
     """
 
     transitions: StatusTransitions
@@ -61,7 +61,7 @@ def scan_inode_states(
         fs: the present file system.
         history: the block copies in the journal.
         clock: the transactions of the journal.
-        complete: whether the disk, as `fs` shows it, is the state after the newest transaction.
+        complete: whether the disk as shown by `fs` is the state after the newest transaction.
         progress: called with (done, total) in inode table blocks.
     """
     reader = _StateScanner(fs, history, clock, complete)
@@ -108,7 +108,7 @@ class _StateScanner:
         )
         self._compare_with_disk(states, np.flatnonzero(last & ~unfinished))
         fresh, since = self._created_here(states), self.clock.changes_known_after(states.tid)
-        # freed by this state, as earlier states or `dtime` show
+        # freed in this state, as shown by earlier states or by `dtime`
         freed = (states.previous_row >= 0) | states.slot_was_empty
         freed |= states.table.dtime * NANOSECONDS >= since
         freed &= states.status == InodeStatus.FREED
@@ -118,7 +118,7 @@ class _StateScanner:
             self._events.add(part)
 
     def finish(self) -> InodeScan:
-        """Process the carried states, which are complete now, and return the result."""
+        """Process the states carried over, which are now complete, and return the result."""
         states = self._ordered_states(self._carry, len(self._carry))
         self._compare_with_disk(states, np.arange(len(states)))
         transitions = StatusTransitions.concat(self._transitions)
@@ -135,7 +135,7 @@ class _StateScanner:
         index = np.flatnonzero(kept)
         index = index[np.lexsort((versions.order[index], versions.number[index]))]
         # Per row of `index` (bool): True where the instance's first state has a valid checksum.
-        # The content of a slot that was never used need not be an inode.
+        # A slot that was never used may hold bytes that are not an inode.
         number, generation = table.number[index], table.generation[index]
         starts = starts_group(number, generation)
         sound = np.ones(int(starts.sum()), bool)
@@ -193,8 +193,8 @@ class _StateScanner:
     def _created_after_baseline(self, states: StateBatch, rows: Rows) -> Bools:
         """Per row (bool): True where the inode was created in the period that the journal covers.
 
-        For inodes without an earlier known state. The evidence is `crtime` where the inode has one,
-        else the inode bitmap.
+        This is for inodes without an earlier known state. The evidence is `crtime` if the inode has
+        this field, else the inode bitmap.
         """
         table = states.table
         since = self.clock.changes_known_after(states.tid[rows])
@@ -206,7 +206,7 @@ class _StateScanner:
         return proven
 
     def _newly_allocated(self, table: InodeTable, order: Int64s) -> Bools:
-        """Per inode (bool): True where the inode bitmap shows its allocation at that tid."""
+        """Per inode (bool): True where the inode bitmap shows an allocation at that tid."""
         group, slot = group_and_slot(self.fs.superblock, table.number)
         block = self.fs.groups.inode_bitmap[group]
         tags = self.history.log.tags

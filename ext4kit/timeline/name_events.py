@@ -1,7 +1,8 @@
-"""Name events: names added to and removed from directories, combined with the inode transitions.
+"""Name events: names added to and removed from directories, combined with inode transitions.
 
-One transaction can add names to an inode, remove names, create it and free it. An added name and
-a removed name form a rename. The link count decides about the remaining names.
+One transaction can create an inode, add names to it, remove names from it and free it. An added
+name and a removed name together form a rename. The link count shows what happened to the remaining
+names.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ class _TransactionSummary(Table):
     Attributes:
         names_added, names_removed: number of names.
         names_possibly_added: number of names that this transaction may have added.
-        created, freed: True where the instance began; where it ended.
+        created, freed: True where the instance was created; where it was freed.
         orphaned: True where the instance lost its last name and was not freed.
         link_delta: change of the link count; 0 where the transaction shows none.
-        link_delta_known: True where the link count before is known.
-        links: link count after, NO_ROW where it is unknown.
+        link_delta_known: True where the previous link count is known.
+        links: link count after the transaction, NO_ROW if unknown.
         times_equal: True where all times of the inode are equal.
         transition: row of the transition, NO_ROW without one.
     """
@@ -59,7 +60,7 @@ def name_events(
     names: TimelineNames,
     clock: CommitClock,
 ) -> tuple[EventTable, TimelineNames]:
-    """(events, names); names whose addition the events settle have it in `first`."""
+    """(events, names); `valid_from` of the names is set where the events show the addition."""
     if not len(transitions):
         return EventTable.empty(), names
     return _NameEventBuilder(transitions, instances, names, clock).build()
@@ -71,7 +72,7 @@ def _is_transaction(order: Int64s) -> Bools:
 
 
 class _SortedNames:
-    """Rows of names by the summary row that each belongs to."""
+    """Rows of names, grouped by the summary row that each name belongs to."""
 
     def __init__(self, rows: Rows, moment: Rows, moments: int) -> None:
         self._rows = rows
@@ -99,7 +100,7 @@ class _NameEventBuilder:
         orders = (transitions.tid, names.valid_from, names.removed, names.first_seen)
         self._orders = np.unique(np.concatenate(orders))
         self._parts: list[EventTable] = []
-        self._used: list[Int64s] = []  # names whose addition an event settles
+        self._used: list[Int64s] = []  # names whose addition is shown by an event
 
     def build(self) -> tuple[EventTable, TimelineNames]:
         self.moments = self._summarize()
@@ -117,7 +118,7 @@ class _NameEventBuilder:
         return instance * len(self._orders) + np.searchsorted(self._orders, order)
 
     def _sorted_keys(self, chosen: Bools, tid: Int64s) -> tuple[Rows, Int64s]:
-        """(rows of the chosen names by instance, tid, directory and name; their keys)."""
+        """(rows of the chosen names, sorted by instance, tid, directory and name; their keys)."""
         rows, names = np.flatnonzero(chosen), self.names
         keys = names.name_row[rows], names.directory[rows], tid[rows], names.instance[rows]
         rows = rows[np.lexsort(keys)]
@@ -233,7 +234,7 @@ class _NameEventBuilder:
         self._link_events(created, np.maximum(moments.names_added[created] - 1, 0), 1)
 
     def _link_events(self, moment: Rows, count: Int64s, start: Int64s | int) -> None:
-        """Add link events for `count` names added to each instance, from index `start` on."""
+        """Add link events for `count` added names of each instance, from index `start` on."""
         row, step = expand(count)
         start = np.broadcast_to(np.asarray(start), len(moment))
         which = moment[row]
@@ -241,7 +242,7 @@ class _NameEventBuilder:
         self._emit(EventKind.LINKED, which, name)
 
     def _removal_events(self) -> None:
-        """Add deletions and orphans, each with its last name; further names are unlinked."""
+        """Add deletion and orphan events, each with the last name; the other names are unlinked."""
         moments = self.moments
         is_over = moments.freed | (moments.orphaned & ~moments.created)
         ended = np.flatnonzero(is_over)
@@ -258,7 +259,7 @@ class _NameEventBuilder:
         self._emit(EventKind.UNLINKED, ended[row], old_name=old)
 
     def _change_events(self) -> None:
-        """Add events of instances that existed before and after: renamed, linked, unlinked."""
+        """Add renames, links and unlinks of instances that existed before and afterwards."""
         moments = self.moments
         rest = np.flatnonzero(~moments.created & ~moments.freed & ~moments.orphaned)
         added, removed = moments.names_added[rest], moments.names_removed[rest]
@@ -272,7 +273,7 @@ class _NameEventBuilder:
         self._link_count_only_events(rest[(added == 0) & (removed == 0)])
 
     def _rename_events(self, moment: Rows, name: Int64s, old: Int64s) -> None:
-        """Add renames and moves; an event with only one known name counts as a rename."""
+        """Add renames and moves; an event of which only one name is known counts as a rename."""
         directory = self.names.directory
         both = (name >= 0) & (old >= 0)
         moved = both & (directory[name] != directory[old]) if len(directory) else both
@@ -281,7 +282,7 @@ class _NameEventBuilder:
         )
 
     def _unpaired_additions(self, rest: Rows, count: Int64s, start: Int64s) -> None:
-        """Add events of added names without a removed name to pair with."""
+        """Add events for added names that cannot be paired with a removed name."""
         moments = self.moments
         directory = self.instances.is_directory[moments.instance[rest]]
         delta, links = moments.link_delta[rest], moments.links[rest]
@@ -299,7 +300,7 @@ class _NameEventBuilder:
         self._rename_events(which[~new], name[~new], none[~new])
 
     def _unpaired_removals(self, rest: Rows, count: Int64s, start: Int64s) -> None:
-        """Add events of removed names without a certainly added name to pair with."""
+        """Add events for removed names that cannot be paired with a certainly added name."""
         moments = self.moments
         directory = self.instances.is_directory[moments.instance[rest]]
         delta = np.where(directory, 0, moments.link_delta[rest])
@@ -322,7 +323,7 @@ class _NameEventBuilder:
         self._emit(EventKind.UNLINKED, rest[row], old_name=old)
 
     def _link_count_only_events(self, rest: Rows) -> None:
-        """Add events of link counts that changed where no directory block shows the name."""
+        """Add events for changed link counts where no directory block shows the name."""
         moments = self.moments
         rest = rest[~self.instances.is_directory[moments.instance[rest]]]
         delta = moments.link_delta[rest]

@@ -1,4 +1,4 @@
-"""Names of inode instances over time, by directory instead of by block, and the paths they form."""
+"""Names of inode instances over time, per directory instead of per block, and their paths."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from ext4kit.timeline.events import instance_keys
 from ext4kit.timeline.transitions import TimelineInstances
 
 MAX_DEPTH = 4096
-MAX_NAMES_TRIED = 64  # names of an instance that are tested for being in force
+MAX_NAMES_TRIED = 64  # maximum names of an instance that are tested for being in force
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineNames(Table):
-    """Names as columns, by (instance, first version with the name).
+    """Names as columns, sorted by (instance, first version with the name).
 
     Attributes:
         instance: row of the named instance.
         directory: row of the directory's instance.
         name_key: hash of the name.
-        valid_from: tid of the transaction that added the name, TID_BEFORE_LOG where it is
+        valid_from: tid of the transaction that added the name, TID_BEFORE_LOG where the name is
             older than the journal.
         first_seen: tid of the first version with the name.
         removed: tid of the transaction that removed the name, TID_ON_DISK for none.
-        added_tag, removed_tag: rows of `log.tags` of the copies that show it, -1 for none.
-        last_absent, last_seen: tids of the last version without the name and of the last one with
-            it: lower bounds of its addition and its removal.
+        added_tag, removed_tag: rows of `log.tags` of the copies that show the addition and the
+            removal, -1 for none.
+        last_absent, last_seen: tid of the last version before the name was added, and of the last
+            version with the name; they are lower bounds of the addition and of the removal.
         name_row: index of the name in the list of the entry intervals.
     """
 
@@ -55,7 +56,7 @@ class TimelineNames(Table):
 def attribute_by_overlap(
     history: History, instances: TimelineInstances, found: EntryIntervals
 ) -> TimelineNames:
-    """Names from entry intervals: each is given to the instances of its number at that time."""
+    """Names from entry intervals, attributed to the instances of their numbers at that time."""
     directory = _directory_instances(history, instances, found)
     real = np.array([name not in (b".", b"..") for name in found.name], bool)
     kept = np.flatnonzero(real & (directory >= 0))
@@ -84,14 +85,14 @@ def attribute_by_overlap(
 
 
 def _journal_tags(source: Int64s, block: Int64s) -> Int64s:
-    """Rows of `log.tags`; -1 for an inline directory (block number below 0) and other sources."""
+    """Rows of `log.tags`; -1 for an inline directory (negative block number) and other sources."""
     return np.where((source >= 0) & (block > 0), source, NO_ROW)
 
 
 def _directory_instances(
     history: History, instances: TimelineInstances, found: EntryIntervals
 ) -> Int64s:
-    """The instance of each interval's directory, -1 where it is unknown."""
+    """The instance of the directory of each interval, -1 if unknown."""
     own = found.directory < 0
     which = np.where(own, 0, found.directory)
     number = np.where(own, -found.directory, 0)
@@ -113,7 +114,7 @@ def _directory_instances(
 def _merge_blocks(names: TimelineNames) -> TimelineNames:
     """Join the intervals that one name had in several blocks of its directory.
 
-    Intervals that overlap or follow each other without a gap become one.
+    Intervals that overlap, or follow each other without a gap, become one interval.
     """
     keys = names.removed, names.first_seen, names.name_key, names.directory, names.instance
     names = names.take(np.lexsort(keys))
@@ -127,7 +128,7 @@ def _merge_blocks(names: TimelineNames) -> TimelineNames:
     apart[1:] |= names.valid_from[1:] > orders[reach[:-1]]
     start = np.flatnonzero(apart)
     end = np.append(start[1:], len(names)) - 1
-    # Per run of rows from `start` to `end`: the row that was removed last.
+    # Per group of rows from `start` to `end`: the row that was removed last.
     most = np.maximum.reduceat(rank, start)
     run = np.repeat(np.arange(len(start)), end - start + 1)
     rows = np.where(rank == most[run], np.arange(len(rank)), -1)
@@ -149,12 +150,13 @@ def _merge_blocks(names: TimelineNames) -> TimelineNames:
 
 
 class PathResolver:
-    """Resolves paths at a time.
+    """Resolves paths as of a time.
 
-    Calls in order of time look up each directory once for each of its changes.
+    If the calls are in order of time, each directory is looked up only once for each of its
+    changes.
 
     Args:
-        names: names whose `first` the timeline has settled.
+        names: names with their final `valid_from`.
         texts: the bytes of the names.
         instances: the instances that the names belong to.
     """
@@ -171,7 +173,7 @@ class PathResolver:
         return row_bounds(self.names.instance, len(self.instances))
 
     def name_rows_at(self, instance: Int64s, when: Int64s) -> Rows:
-        """Row of a name of each instance in force at that tid, -1 for none."""
+        """Per instance: row of a name that was in force as of the tid, -1 for none."""
         if not len(self.names):
             return np.full(len(instance), NO_ROW)
         names = self.names
@@ -192,7 +194,7 @@ class PathResolver:
         return result
 
     def last_removed_rows(self, instance: Int64s, when: Int64s) -> Rows:
-        """Row of each instance's newest name if it was removed at or before that tid, else -1."""
+        """Per instance: row of its newest name if removed at or before the tid, else -1."""
         if not len(self.names):
             return np.full(len(instance), NO_ROW)
         row = self._row_starts[instance + 1] - 1
@@ -200,7 +202,7 @@ class PathResolver:
         return np.where(known, row, NO_ROW)
 
     def path_at(self, row: int, when: int) -> bytes | None:
-        """The path of a name at a tid, None where the name of a directory is unknown."""
+        """The path of a name as of a tid; None if the name of a directory of it is unknown."""
         directory = self._directory_path(int(self.names.directory[row]), when)[2]
         return None if directory is None else directory + b"/" + self.name_of(row)
 
@@ -209,7 +211,7 @@ class PathResolver:
         return self._texts[int(self.names.name_row[row])]
 
     def _directory_path(self, instance: int, when: int) -> tuple[int, int, bytes | None]:
-        """(first tid, end tid, path) of a directory around a tid."""
+        """(first tid, end tid, path) of a directory: its path as of a tid and when it was valid."""
         chain: list[tuple[int, int]] = []
         seen: set[int] = set()
         while True:
@@ -239,7 +241,7 @@ class PathResolver:
         return found if found is not None and found[0] <= when < found[1] else None
 
     def _name_row_at(self, instance: int, when: int) -> int:
-        """Row of the name in force, else of the name removed last before; -1 for none."""
+        """Row of the name in force, else of the last name removed before the tid; -1 for none."""
         start, end = int(self._row_starts[instance]), int(self._row_starts[instance + 1])
         first, removed = self.names.valid_from[start:end], self.names.removed[start:end]
         fits = np.flatnonzero((first <= when) & (when < removed))

@@ -1,4 +1,4 @@
-"""Status transitions of inodes, and the instances between them, each from creation to deletion."""
+"""Status transitions of inodes, and the inode instances that follow from them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ext4kit.timeline.events import EventKind, EventTable, EventValues, event_ta
 
 
 class InodeStatus(IntEnum):
-    """Status of an inode slot, from its fields."""
+    """The status of an inode slot according to its fields."""
 
     EMPTY = 0  # the slot is empty
     FREED = 1
-    ORPHAN = 2  # without a name, not yet freed
+    ORPHAN = 2  # has no name but is not yet freed
     LINKED = 3
 
 
@@ -33,20 +33,21 @@ class InodeStatus(IntEnum):
 class StatusTransitions(Table):
     """States that change the status, generation or link count of an inode, as columns.
 
-    By (number, order). The first known state of an inode is a transition as well.
+    They are sorted by (number, tid). The first known state of an inode counts as a transition.
 
     Attributes:
-        inode, generation: of the inode.
+        inode, generation: inode number and generation.
         tid: tid of the state.
         status: an `InodeStatus`.
         links_count: link count.
-        links_before: link count before, NO_ROW where it is unknown.
-        created_here: True where the journal or the inode proves that the instance begins here.
-        freed_here: True where the journal or `dtime` proves that the inode was freed here.
+        links_before: previous link count, NO_ROW if unknown.
+        created_here: True where the journal or the inode proves that the instance was created in
+            this state.
+        freed_here: True where the journal or `dtime` proves that the inode was freed in this state.
         first_seen: True where no earlier state of this number is known.
-        exact: True where the change happened in this very transaction.
+        exact: True where the change certainly happened in this transaction.
         is_directory: True where the mode is that of a directory.
-        times_equal: True where access, change and modification time are equal.
+        times_equal: True where the times of access, change and modification are equal.
         size: bytes.
         mode: mode with the file type.
         uid: owner.
@@ -73,17 +74,17 @@ class StatusTransitions(Table):
 
 @dataclass(frozen=True, slots=True)
 class StateBatch(Table):
-    """States by (number, order), each with the previous one.
+    """States sorted by (number, tid), each with the row of the previous one.
 
     Attributes:
         table: the inodes.
         tid: tid of each state.
         tag_row: row of `log.tags` of each state.
         previous_row: row of the previous state, NO_ROW for the first known one.
-        repeated: True where the previous batch had the state already.
+        repeated: True where the state was also in the previous batch.
         status: an `InodeStatus`.
-        exact: True where a change that the state shows happened in this very transaction.
-        slot_was_empty: True where an earlier copy of the table block has an empty slot there.
+        exact: True where the changes that the state shows certainly happened in this transaction.
+        slot_was_empty: True where the slot is empty in an earlier copy of the table block.
     """
 
     table: InodeTable
@@ -97,7 +98,10 @@ class StateBatch(Table):
 
 
 def status_of(fs: FileSystem, table: InodeTable) -> Int64s:
-    """`InodeStatus` of each inode; `i_dtime` is a time if freed, else the next orphan's number."""
+    """The `InodeStatus` of each inode.
+
+    The `i_dtime` of a freed inode is a time; that of an orphan is the number of the next orphan.
+    """
     freed = table.dtime > fs.superblock.inodes_count
     unlinked = np.where(freed, InodeStatus.FREED, InodeStatus.ORPHAN)
     stage = np.where(table.links_count > 0, int(InodeStatus.LINKED), unlinked)
@@ -107,7 +111,7 @@ def status_of(fs: FileSystem, table: InodeTable) -> Int64s:
 def state_events(
     kind: EventKind, states: StateBatch, rows: Rows, **columns: Unpack[EventValues]
 ) -> EventTable:
-    """Events of one kind, one for each of some states."""
+    """Events of one kind, one for each of the given states."""
     return event_table(
         kind,
         len(rows),
@@ -151,15 +155,15 @@ def transitions_in(states: StateBatch, fresh: Bools, freed: Bools) -> StatusTran
 
 @dataclass(frozen=True)
 class TimelineInstances:
-    """Inode instances as columns, by (number, begin).
+    """Inode instances as columns, sorted by (number, tid of creation).
 
     Attributes:
-        inode, generation: of the inode.
+        inode, generation: inode number and generation.
         created: tid of the creation, TID_BEFORE_LOG where the instance is older than the journal.
         freed: tid of the deletion, TID_ON_DISK where the instance still exists.
-        first_seen: tid of its first state in the journal, TID_ON_DISK for none.
+        first_seen: tid of the first state of the instance in the journal, TID_ON_DISK for none.
         is_directory: True for directories.
-        of_transition: row of the instance of each transition; -1 for the states of empty slots.
+        of_transition: per transition, row of its instance; -1 for states of empty slots.
     """
 
     inode: Int64s
@@ -178,11 +182,11 @@ class TimelineInstances:
         return AsOfIndex(self.inode, self.created)
 
     def rows_at(self, numbers: Int64s, orders: Int64s) -> Rows:
-        """The newest instance of each number that began at or before its tid, else -1."""
+        """Per number: row of the newest instance created at or before the tid, else -1."""
         return self._index.rows(numbers, orders)
 
     def rows_between(self, numbers: Int64s, first: Int64s, last: Int64s) -> tuple[Rows, Rows]:
-        """(row, instance) of every instance that each number had from `first` to `last`."""
+        """(row in `numbers`, instance) of each instance of a number from `first` to `last`."""
         low, high = self.rows_at(numbers, first), self.rows_at(numbers, last)
         starts = np.searchsorted(self.inode, numbers)
         exists = starts < len(self)
@@ -199,11 +203,11 @@ class TimelineInstances:
 def instances_from_transitions(
     transitions: StatusTransitions, directories: tuple[Int64s, Int64s]
 ) -> TimelineInstances:
-    """Instances from transitions, and from live directories without a state in the journal.
+    """Derive instances from transitions, and add live directories without a state in the journal.
 
     Args:
-        transitions: status changes, by (number, order).
-        directories: inode numbers and generations of these directories.
+        transitions: status changes, sorted by (number, tid).
+        directories: inode numbers and generations of live directories without a state.
     """
     begins = transitions.first_seen.copy()
     other = np.zeros(len(transitions), bool)

@@ -1,4 +1,4 @@
-"""Changes of extended attributes and access control lists, in inode bodies and in blocks."""
+"""Changes of extended attributes and access control lists, stored in inodes or in blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACL_PREFIX = b"system.posix_acl_"
 
 @dataclass(frozen=True, slots=True)
 class XattrChange:
-    """One attribute before and after; None where it did not exist."""
+    """The values of one attribute before and after a change; None where it did not exist."""
 
     name: bytes
     old: bytes | None
@@ -34,7 +34,7 @@ class XattrChangeFinder:
     """Finds changed attributes.
 
     Attributes:
-        found: the changes; `EventTable.new` of an attribute's event is an index into it.
+        found: the changes; `EventTable.new` of an attribute event is an index in this list.
     """
 
     def __init__(self, fs: FileSystem, history: BlockHistory) -> None:
@@ -45,7 +45,7 @@ class XattrChangeFinder:
         self._holders: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
 
     def compare_states(self, states: StateBatch, rows: Rows, before: Int64s) -> EventTable:
-        """Events of states whose attributes differ from those of the previous state.
+        """Events for states whose attributes differ from those of their previous states.
 
         Args:
             states: the states.
@@ -70,10 +70,10 @@ class XattrChangeFinder:
         return EventTable.concat(parts)
 
     def compare_blocks(self, baseline: Callable[[Int64s], Int64s]) -> EventTable:
-        """Events of attribute blocks that were changed in place. Call it after all states.
+        """Events for attribute blocks that were changed in place; called after all states.
 
         Args:
-            baseline: maps tids to the tids after which all changes are known.
+            baseline: function that maps each tid to the tid after which all changes are known.
         """
         number, generation, begin, end, block = self._block_owners()
         parts: list[EventTable] = []
@@ -84,7 +84,7 @@ class XattrChangeFinder:
             holding = (begin[first:last] < order) & (order < end[first:last])
             for row in (first + np.flatnonzero(holding)).tolist():
                 if (int(number[row]), order) in self._compared:
-                    continue  # body and block were compared together
+                    continue  # inode body and block were compared together
                 old, new = (self._parse(b"", 0, self._read_copy(each)) for each in (old_tag, tag))
                 columns = EventColumns(
                     number=int(number[row]), generation=int(generation[row]), order=order,
@@ -110,7 +110,7 @@ class XattrChangeFinder:
             self._holders.append((table.number[rows], table.generation[rows], order, block))
 
     def _block_owners(self) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
-        """(number, generation, begin, end, block): owners of attribute blocks over time."""
+        """(number, generation, begin, end, block) of each ownership of an attribute block."""
         nothing = (np.zeros(0, np.int64),) * 4
         parts = zip(*[nothing, *self._holders], strict=True)
         number, generation, begin, block = (np.concatenate(part) for part in parts)
@@ -126,7 +126,7 @@ class XattrChangeFinder:
         return number[kept], generation[kept], begin[kept], end[kept], block[kept]
 
     def _changed_blocks(self, blocks: Int64s) -> Iterator[tuple[int, int, int]]:
-        """(block, tag before, tag) of copies whose attributes differ from the previous copy."""
+        """(block, previous tag, tag) of copies with other attributes than the previous copy."""
         history = self.history
         chosen = np.flatnonzero(np.isin(history.blocks, blocks))
         step, size = history.log.reader.chunk, XATTR_BLOCK_HEADER.size
@@ -148,7 +148,7 @@ class XattrChangeFinder:
         return self._parse(table.raw[row].tobytes(), int(table.extra_isize[row]), data)
 
     def _block_at(self, block: int, order: int) -> bytes | None:
-        """The attribute block after a transaction."""
+        """The bytes of an attribute block as of a transaction; None if unknown."""
         tag = int(self.history.newest_copies(np.array([block]), order)[0])
         if tag >= 0:
             return self._read_copy(tag)
@@ -159,13 +159,13 @@ class XattrChangeFinder:
         return bytes(self.history.log.read_copies(np.array([tag]))[0].tobytes())
 
     def _parse(self, raw: bytes, extra_isize: int, block: bytes | None) -> dict[bytes, bytes]:
-        """Attributes by name; a value in a separate inode is shown by that inode's number."""
+        """Values by attribute name; a value in a separate inode is given as its inode number."""
         return read_xattrs(raw, extra_isize, block, _external_value, Problems())
 
     def _events(
         self, old: dict[bytes, bytes], new: dict[bytes, bytes], columns: EventColumns
     ) -> EventTable:
-        """One event for each attribute that differs, with these columns."""
+        """One event for each attribute that differs, with the given columns."""
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         first = len(self.found)
         self.found += [XattrChange(name, old.get(name), new.get(name)) for name in names]
@@ -180,7 +180,7 @@ def _external_value(number: int, size: int) -> bytes:
 
 
 def _inline_bodies_differ(table: InodeTable, rows: Rows, before: Int64s) -> Bools:
-    """Per pair (bool): True where the bytes after the extra fields differ."""
+    """Per pair (bool): True where the bytes after the extra inode fields differ."""
     raw = table.raw[:, GOOD_OLD_SIZE:]
     if not raw.shape[1]:
         return np.zeros(len(rows), bool)

@@ -18,11 +18,11 @@ _SORT_OF = {
     EventKind.RENAMED: "moved", EventKind.MOVED: "moved",
     EventKind.DELETED: "deleted", EventKind.DIRECTORY_REMOVED: "deleted",
     EventKind.UNLINKED: "deleted", EventKind.ORPHAN_ADDED: "deleted",
-}  # fmt: skip  # all other kinds: something else changed
+}  # fmt: skip  # events of other kinds count as changes
 
 
 def activity_stats(timeline: Timeline, listed: int) -> ActivityStats:
-    """Numbers of events over time, and the newest events for a table."""
+    """Counts of events over time, and the newest events for a table."""
     kind = timeline.events.kind
     rows = np.flatnonzero(kind != CODE[EventKind.HINT])
     sort_of = np.array([CATEGORIES.index(_SORT_OF.get(each, "changed")) for each in KINDS])

@@ -13,20 +13,21 @@ _WIDTHS = (
     1, 5, 15, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY,
     365 * DAY, 10 * 365 * DAY, 100 * 365 * DAY,
 )  # fmt: skip
-_OUTLIERS = 0.02  # share at each end; outliers would put all other times into one bin
+_OUTLIERS = 0.02  # share of times at each end that may be outliers, which are left out
 
 
 def histogram(
     times: Int64s, sorts: Int64s, names: tuple[str, ...], most: int = 60, width: int | None = None
 ) -> Bins | None:
-    """Counts by category, in at most `most` bins; None without a known time.
+    """Counts by category in at most `most` bins; None if no time is known.
 
     Args:
         times: (n,), ns; a value of 0 or less is unknown.
-        sorts: (n,), index of each in `names`.
-        names: of the series.
+        sorts: (n,), index in `names` of the category of each time.
+        names: names of the categories, each of which becomes a series.
         most: maximum number of bins.
-        width: of a bin, s: the last bins up to the newest time; None: a width for all times.
+        width: width of a bin, s; only the last `most` bins up to the newest time are then counted.
+            None for a width with which the bins cover all times.
     """
     known = times > 0
     times, sorts = times[known] // NANOSECONDS, sorts[known]

@@ -1,4 +1,4 @@
-"""Collects all facts: one pass over live files, deleted files and events."""
+"""Collects all facts, in one pass each over live files, deleted files and events."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from ext4kit.verify import Verification, verify
 
 @dataclass(frozen=True, slots=True)
 class TriageOptions:
-    """Amount of facts to collect.
+    """Which facts to collect, and how many.
 
     Attributes:
-        sources: search sources for deleted files.
+        sources: where deleted files are searched.
         verify: also check all checksums and cross-references.
-        names: also count the removed entries that are no names of deleted files.
-        first: files in the short lists: largest, latest.
-        rows: rows per table: deleted files, events, sightings of a rule.
-        cells: cells of the disk map.
+        names: also count removed entries that are not names of deleted files.
+        first: number of files in each short list (largest, latest).
+        rows: number of rows in each table (deleted files, events, sightings of a rule).
+        cells: number of cells of the disk map.
     """
 
     sources: Set[SearchSource] = ALL_SOURCES
@@ -55,10 +55,10 @@ class Triage:
     """The facts about a file system.
 
     Attributes:
-        superblock: after the replay of the journal.
+        superblock: the superblock after the replay of the journal.
         free_blocks, free_inodes: sums of the group descriptors.
-        health: None without a check.
-        victims: number of zero-length files, and the newest of them.
+        health: result of the check; None if none was made.
+        victims: number of zero-length files, and the newest ones.
     """
 
     superblock: Superblock
@@ -87,14 +87,15 @@ def triage(
     """Collect the facts about a file system; problems are added to `fs.problems`.
 
     Args:
-        given: the file system, opened with its journal replayed, or what shares its log.
+        given: the file system, opened with its journal replayed, or an object that shares its log.
         extent: amount of facts.
         step: called with a title before each long step; returns the progress callback of the step.
-        disguises: what of the image can be read in two ways (`Evidence.disguises`).
+        disguises: descriptions of parts of the image that can be read in two ways
+            (`Evidence.disguises`).
     """
     shared = SharedLog.of(given)
     fs = shared.fs
-    with step("checking"):  # first, as it takes memory that the steps after it take too
+    with step("checking"):  # first, so that its memory is free for the later steps
         checked = verify(fs) if extent.verify else None
     with step("finding deleted files") as show:
         deleted = find_deleted(shared, sources=extent.sources, progress=show)

@@ -1,4 +1,4 @@
-"""Deleted files by grade and over time, with the largest and the latest ones."""
+"""Counts of deleted files by grade and over time, and lists of the largest and the latest ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def deletion_stats(
     listed: int,
     count_names: bool = True,
 ) -> DeletionStats:
-    """Statistics of the deleted files; the first in each order, and the latest for a table."""
+    """Statistics of the deleted files, with short lists and the latest files for a table."""
     files, grounds = deleted.files, Counter[Ground | None]()
     grade, size, times = np.zeros((3, len(files)), np.int64)
     telling, overview = np.zeros(len(files), bool), DeletedOverview()

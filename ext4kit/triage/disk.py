@@ -1,4 +1,4 @@
-"""The disk map: allocated blocks, and blocks of recoverable files."""
+"""The disk map, which shows allocated blocks and blocks of recoverable files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ext4kit.journal import Log
 from ext4kit.recovery import DeletedFiles, Grade
 from ext4kit.triage.facts import DiskMap, MapCategory
 
-_RECOVERABLE = (Grade.INTACT, Grade.CONSISTENT, Grade.PARTIAL, Grade.CARVED)  # best first
+_RECOVERABLE = (Grade.INTACT, Grade.CONSISTENT, Grade.PARTIAL, Grade.CARVED)  # the best grade first
 
 
 def disk_map(fs: FileSystem, log: Log | None, deleted: DeletedFiles, cells: int) -> DiskMap:
-    """The blocks of a file system in at most `cells` cells."""
+    """The disk map of a file system with at most `cells` cells."""
     blocks = min(fs.superblock.blocks_count, MOST_BLOCKS)
     cell = max(-(-blocks // cells), 1)
     edges = np.append(np.arange(0, blocks, cell), blocks)
@@ -27,7 +27,7 @@ def disk_map(fs: FileSystem, log: Log | None, deleted: DeletedFiles, cells: int)
     counts = {MapCategory.METADATA: metadata, MapCategory.FILES: used - metadata}
     free, runs, before = size - used, np.zeros((0, 2), np.int64), np.zeros(len(size), np.int64)
     contents = [(file.grade, file.content()) for file in deleted if file.grade in _RECOVERABLE]
-    for grade in _RECOVERABLE:  # a block of several files counts for the best grade
+    for grade in _RECOVERABLE:  # a block of several files is counted for the best of their grades
         found = (one.runs for of, one in contents if of is grade and one and one.runs is not None)
         own = (np.stack([each.physical, each.physical + each.length], axis=1) for each in found)
         runs = np.concatenate([runs, *own])
@@ -39,12 +39,12 @@ def disk_map(fs: FileSystem, log: Log | None, deleted: DeletedFiles, cells: int)
 
 
 def _blocks_per_cell(runs: Int64s, edges: Int64s) -> Int64s:
-    """Number of blocks between neighbouring edges that runs (n, 2) of (first, end) cover.
+    """Per interval between neighbouring edges: number of its blocks that are covered by runs.
 
-    A block in several runs is counted once.
+    The runs are rows (first, end) of shape (n, 2). A block in several runs is counted once.
     """
     whole = Intervals.union(runs[:, 0], runs[:, 1] - runs[:, 0])
-    covered = np.zeros(len(edges), np.int64)  # before each edge
+    covered = np.zeros(len(edges), np.int64)  # number of covered blocks before each edge
     for sign, column in ((1, whole.start), (-1, whole.end)):
         sums, counts = np.append(0, np.cumsum(column)), np.searchsorted(column, edges)
         covered += sign * (edges * counts - sums[counts])
@@ -52,7 +52,7 @@ def _blocks_per_cell(runs: Int64s, edges: Int64s) -> Int64s:
 
 
 def _allocated_runs(fs: FileSystem) -> Int64s:
-    """(first, end) of the blocks before the first group and of those that the bitmaps mark."""
+    """(first, end) of the blocks before the first group and of blocks marked in the bitmaps."""
     superblock, parts = fs.superblock, [np.array([[0, fs.superblock.first_data_block]])]
     for group in range(len(fs.groups)):
         start = first_block(superblock, group)

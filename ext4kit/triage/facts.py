@@ -1,4 +1,4 @@
-"""The facts of a summary: plain values, times in ns since 1970, sizes in bytes."""
+"""The facts of the triage: plain values, with times in ns since 1970 and sizes in bytes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ext4kit.recovery import DeletedFile, Grade
 from ext4kit.recovery.summary import FolderDeletions
 from ext4kit.timeline import Event
 
-Sort = Literal["made", "written", "moved", "changed", "deleted"]  # of events
+Sort = Literal["made", "written", "moved", "changed", "deleted"]  # categories of events
 
 
 class JournalState(StrEnum):
-    """Whether the journal holds transactions that are not checkpointed."""
+    """Whether the journal has transactions that are not checkpointed."""
 
     NONE = "none"
     CLEAN = "clean"
     TO_REPLAY = "to replay"
-    LEFT = "left"  # not empty, but the file system does not need recovery
+    LEFT = "left"  # the journal is not empty, but the file system does not need recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,13 @@ class JournalFacts:
     Attributes:
         size: bytes of the journal.
         transactions: number of transactions with a valid commit block.
-        first, last: stored tids of the oldest and the newest of these.
-        since_ns, until_ns: their commit times, None where unknown.
-        to_replay: number of transactions that a recovery replays; fast_commits: number after them.
-        unmounts, power_cuts: journal gaps by cause; gaps: journal gaps with lost transactions.
-        is_whole: whether it holds all transactions since the file system was created.
+        first, last: stored tids of the oldest and the newest of these transactions.
+        since_ns, until_ns: commit times of `first` and `last`, None if unknown.
+        to_replay: number of transactions that a recovery replays; fast_commits: number of fast
+            commits replayed after them.
+        unmounts, power_cuts: number of journal gaps by cause; gaps: number of journal gaps with
+            lost transactions.
+        is_whole: whether the journal has all transactions since the file system was created.
         backwards: number of commits with an earlier time than the previous commit.
     """
 
@@ -60,11 +62,11 @@ class Bins:
     """Counts over time.
 
     Attributes:
-        start: of the first bin, ns; width: of each bin, ns.
-        series: name and one count per bin.
-        end: the latest time that is counted, ns; in the last bin.
-        before: number of times before the first bin, where only the end is shown.
-        after: number of times after the last bin, where they lie far off.
+        start: start of the first bin, ns; width: width of each bin, ns.
+        series: name of each series -> its counts, one per bin.
+        end: the latest counted time (ns), which is in the last bin.
+        before: number of times before the first bin; these are not counted in the bins.
+        after: number of times after the last bin, which are outliers.
     """
 
     start: int
@@ -79,11 +81,11 @@ class Bins:
 
     @property
     def totals(self) -> tuple[int, ...]:
-        """Counts per bin, all series together."""
+        """Counts per bin, summed over all series."""
         return tuple(map(sum, zip(*self.series.values(), strict=True)))
 
     def merged(self, most: int) -> Bins:
-        """The same counts in at most `most` bins, each as wide as several; the last one is full."""
+        """The same counts in at most `most` wider bins; the last bin is complete."""
         many = -(-len(self) // max(most, 1))
         lack = -len(self) % many
         series = {
@@ -101,17 +103,19 @@ class DeletionStats:
     """Statistics of deleted files.
 
     Attributes:
-        total: files, directories and other types, of all grades.
-        grades: number of files of each grade; sizes: their bytes.
-        grounds: number of files with a path, by the evidence for it.
-        removed_names: number of removed entries that are not given as names of files.
-        when: by grade over time; None when no deletion time is known.
+        total: number of deleted files, directories and other types, of all grades.
+        grades: number of files of each grade; sizes: total bytes of the files of each grade.
+        grounds: number of files with a path, by the evidence for the path.
+        removed_names: number of removed entries that are not names of deleted files.
+        when: counts by grade over time; None if no deletion time is known.
         undated: number of files without a deletion time.
-        largest, latest: the first files in each order, without directories and without files of
+        largest, latest: the largest and the latest files, without directories and without files of
             which neither name nor content is left.
-        folders: what was deleted together, the largest group that is no churn first; bounded.
-        contents: contents without an inode by kind; fragments: those that are parts of files.
-        listed: the latest files, for a table; bounded.
+        folders: groups of files that were deleted together, the largest group that is not churn
+            first; limited in number.
+        contents: number of carved contents by kind; fragments: number of those that are only parts
+            of files.
+        listed: the latest files, for a table; limited in number.
         searched: names of the sources that were searched.
     """
 
@@ -133,14 +137,14 @@ class DeletionStats:
 
 @dataclass(frozen=True, slots=True)
 class ActivityStats:
-    """Events in the period of the journal.
+    """Events in the period that the journal covers.
 
     Attributes:
         events: number of events without hints; hints: number of hints.
         kinds: number of events of each kind.
-        span: by category over the whole period of the journal.
-        hours: by category per hour, the last hours.
-        listed: the newest events, for a table; bounded.
+        span: counts by category over the whole period that the journal covers.
+        hours: counts by category for each of the last hours.
+        listed: the newest events, for a table; limited in number.
     """
 
     events: int
@@ -152,7 +156,7 @@ class ActivityStats:
 
 
 class MapCategory(StrEnum):
-    """Categories of blocks for triage, in the order of the map."""
+    """Categories of blocks in the disk map, in the order in which the map shows them."""
 
     METADATA = "metadata"
     FILES = "files"
@@ -165,11 +169,11 @@ class MapCategory(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DiskMap:
-    """The blocks of a file system in cells of equal size.
+    """The disk map: counts of the blocks of a file system in cells of equal size.
 
     Attributes:
         cell: blocks per cell; the last cell may have fewer.
-        counts: int64 (cells,), number of blocks of each category.
+        counts: category -> int64 (cells,), number of its blocks in each cell.
     """
 
     cell: int

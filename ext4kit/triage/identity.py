@@ -1,4 +1,4 @@
-"""Content, period and gaps of the journal."""
+"""The content, the period and the gaps of the journal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ext4kit.units import NANOSECONDS
 
 
 def journal_facts(fs: FileSystem, log: Log | None) -> JournalFacts:
-    """Content and period of the journal."""
+    """Collect the facts about the journal."""
     if log is None:
         return JournalFacts(JournalState.NONE)
     known = log.transactions

@@ -1,11 +1,11 @@
-"""Zero-length files after a crash: written and named, but without allocated blocks.
+"""Zero-length files after a crash, which have a name but lost their written content.
 
-With delayed allocation the kernel allocates the blocks of a file, and then sets its size, up to
-half a minute after the write. After an unclean shutdown in between, the name and times exist and
-the size is 0. Source: kernel Documentation/admin-guide/ext4.rst, delayed allocation.
+With delayed allocation, the kernel allocates the blocks of a file and then sets its size up to half
+a minute after the write. If an unclean shutdown happens in between, the file has its name and
+times, but its size is 0. Source: kernel Documentation/admin-guide/ext4.rst, delayed allocation.
 
-Lock files and files of process ids are left out: they look alike when they are opened again for
-writing, and their content would tell nothing.
+Lock files and process id files are left out, because they look the same after they were opened
+again for writing, and their content would be of no interest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ext4kit.timeline.events import CODE, instance_keys
 from ext4kit.triage.facts import JournalState
 from ext4kit.units import NANOSECONDS
 
-WRITEBACK = 45 * NANOSECONDS  # dirty pages are written after 30 s, by a thread that runs every 5 s
+WRITEBACK = 45 * NANOSECONDS  # dirty pages are written after 30 s by a thread that runs every 5 s
 SLACK = 1 * NANOSECONDS
 _LOCK = re.compile(
     rb"(.*/)?((.*[._-])?(lock|lck|lk|pid)|lockfile|\.~lock\..*#)|/(var/)?(run|lock)/.*",
@@ -39,9 +39,9 @@ class ZeroLengthFile:
     """A zero-length file that was written shortly before an unclean shutdown.
 
     Attributes:
-        path: None when no name refers to it.
-        written: its mtime, ns; crash_time: the last commit before the shutdown, ns.
-        was_new: whether it was new; else it was truncated for a rewrite.
+        path: a path of the file; None if it has no name.
+        written: its mtime, ns; crash_time: time of the last commit before the shutdown, ns.
+        was_new: True if the file was new, False if it was truncated for a rewrite.
     """
 
     path: bytes | None
@@ -54,7 +54,7 @@ class ZeroLengthFile:
 def find_zero_length_files(
     fs: FileSystem, log: Log | None, standing: JournalState, timeline: Timeline, most: int
 ) -> tuple[int, tuple[ZeroLengthFile, ...]]:
-    """Number of zero-length files, and the newest of them, at most `most`."""
+    """(number of zero-length files, the newest ones, at most `most`)."""
     stops = _crash_times(log, standing)
     if not len(stops):
         return 0, ()
@@ -66,7 +66,7 @@ def find_zero_length_files(
     columns = [np.concatenate(each) for each in zip(*found, strict=True)]
     order = np.argsort(-columns[1], kind="stable")
     number, written, stopped, made = (column[order].tolist() for column in columns)
-    names: dict[int, bytes] = {}  # a path of each inode that has one
+    names: dict[int, bytes] = {}  # inode number -> one of its paths
     if number:
         tree = fs.tree(only=with_inodes(columns[0][order]))
         rows = np.flatnonzero(np.isin(tree.inode, number))
@@ -80,7 +80,7 @@ def find_zero_length_files(
 
 
 def _crash_times(log: Log | None, standing: JournalState) -> Int64s:
-    """Times of unclean shutdowns, ns, ascending: the last commit before each."""
+    """Time (ns) of the last commit before each unclean shutdown, ascending."""
     if log is None:
         return np.zeros(0, np.int64)
     breaks = find_journal_gaps(log)
@@ -93,11 +93,11 @@ def _crash_times(log: Log | None, standing: JournalState) -> Int64s:
 
 
 def _select(table: InodeTable, stops: Int64s, cut: Int64s) -> tuple[Int64s, Int64s, Int64s, Bools]:
-    """(number, mtime, crash time, True where it was new) of such files in a part of the table.
+    """(number, mtime, crash time, True if new) of the zero-length files in a part of the table.
 
-    A file that is created empty has equal times in all fields. `touch` sets two fields alike. A
-    write gives a later mtime, a truncation too. An old file must have been truncated, and not an
-    earlier file with its inode number.
+    A file that is created empty has equal times in all fields, and `touch` sets two fields to the
+    same time. After a write or a truncation, mtime is later than these. For an old file, the
+    journal must show a truncation of this very instance of the inode number.
     """
     empty = table.is_regular & (table.size == 0) & (table.links_count > 0)
     empty &= table.mtime == table.ctime

@@ -1,8 +1,8 @@
-"""Copies of superblocks, group descriptors, bitmaps and the orphan file without a tag.
+"""Tests for untagged copies of superblocks, group descriptors, bitmaps and the orphan file.
 
-Group descriptors and bitmaps have no owner and nothing that names their kind. One of them in the
-log, in front of the rest of a journaled file, can pass for the first block of that file. Copies
-of the superblock and blocks of the orphan file name themselves.
+Group descriptors and bitmaps have no owner and no mark of their kind. If such a block is directly
+before the rest of a journaled file in the log, the block can be mistaken for the first block of
+that file. Copies of the superblock and blocks of the orphan file have a mark of their kind.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from ext4kit.parsers.orphan import MAGIC as ORPHAN_MAGIC
 from ext4kit.parsers.orphan import ORPHAN_TAIL
 from ext4kit.parsers.superblock import MAGIC, SUPERBLOCK_OFFSET
 
-_EACH = 8  # of so many bytes one is looked at
-_MIN_EVEN = 1 / 2  # of the bytes of a bitmap are 0x00 or 0xFF
-_MIN_SET = 1 / 32  # are 0xFF; other blocks with many zeros have few of them
-_MAGIC_AT = 56  # in the superblock (kernel fs/ext4/ext4.h, `s_magic`)
-_SEED_AT = 236  # in the superblock (`s_hash_seed`), which no tool changes
+_EACH = 8  # one byte in this many is examined
+_MIN_EVEN = 1 / 2  # minimum share of 0x00 and 0xFF among the bytes of a bitmap
+_MIN_SET = 1 / 32  # minimum share of 0xFF; other blocks with many zeros have fewer
+_MAGIC_AT = 56  # offset in the superblock (kernel fs/ext4/ext4.h, `s_magic`)
+_SEED_AT = 236  # offset in the superblock of `s_hash_seed`, which no tool changes
 
 
 def group_metadata_test(fs: FileSystem) -> Callable[[Bytes2D], Bools]:
-    """Test of blocks (n, block size): bool (n,), which ones look like metadata of groups.
+    """A test of blocks (n, block size): bool (n,), True for those that look like group metadata.
 
-    A block of group descriptors begins with the places of the bitmaps of its first group, which
-    do not change. Bitmaps are told by their bytes: runs of bits that are alike.
+    A block of group descriptors begins with the block numbers of the bitmaps of its first group,
+    which do not change. Bitmaps are recognised by long runs of equal bits.
     """
     first = slice(None, None, descriptors_per_block(fs.superblock))
     places = fs.groups.block_bitmap[first], fs.groups.inode_bitmap[first]
-    heads = np.stack(places, axis=1).astype("<u4").view("<u8")  # their low halves
+    heads = np.stack(places, axis=1).astype("<u4").view("<u8")  # low halves of block numbers
     magic_at = SUPERBLOCK_OFFSET % fs.superblock.block_size + _MAGIC_AT
 
     def test(data: Bytes2D) -> Bools:
@@ -52,8 +52,9 @@ def group_metadata_test(fs: FileSystem) -> Callable[[Bytes2D], Bools]:
 
 
 def named_metadata_test(fs: FileSystem) -> Callable[[Bytes2D], Bools]:
-    """Test of blocks (n, block size): bool (n,), superblocks and blocks of the orphan file."""
-    places = {0, SUPERBLOCK_OFFSET % fs.superblock.block_size}  # of a backup, of the first one
+    """A test of blocks (n, block size): bool (n,), True for superblocks and orphan file blocks."""
+    # offsets in their blocks of backup superblocks and of the primary superblock
+    places = {0, SUPERBLOCK_OFFSET % fs.superblock.block_size}
     magic = np.frombuffer(MAGIC.to_bytes(2, "little"), np.uint8)
     seed = np.array(fs.superblock.hash_seed, "<u4").view(np.uint8)
     orphan = np.frombuffer(ORPHAN_MAGIC.to_bytes(4, "little"), np.uint8)

@@ -1,8 +1,8 @@
 """Indirect blocks of ext2 and ext3 in unallocated space, recognised by their pointers.
 
-An indirect block is an array of block numbers in file order. Where it points at content, most
-pointers are one more than the previous pointer. Where it points at other indirect blocks, they
-ascend. A freed block keeps its bytes: the kernel clears the pointers only in memory.
+An indirect block is an array of block numbers in file order. If it points at content, most pointers
+are one more than the previous pointer. If it points at other indirect blocks, the pointers ascend.
+A freed indirect block keeps its bytes, because the kernel clears the pointers only in memory.
 Source: kernel fs/ext4/indirect.c, `ext4_free_branches`.
 """
 
@@ -16,18 +16,18 @@ from ext4kit.parsers.superblock import Superblock
 from ext4kit.scan import BlockBatch, Scanner
 
 _STEP = 1 << 16  # maximum distance in blocks from one pointer to the next
-_FEW_BREAKS, _BREAKS, _RARE_BREAKS = 4, 8, 16  # allowed run starts: a few, and one per so many
-_NEAR = 1 << 15  # maximum distance in blocks between a block of few pointers and its first target
-_LETTERS_NEAR = 1 << 12  # the same for a pointer that may also be ASCII text
-_FEW, _RARE = 4, 16  # minimum pointers at a larger distance; minimum pointers with extents
+_FEW_BREAKS, _BREAKS, _RARE_BREAKS = 4, 8, 16  # run starts: 4, and one per 8 or 16 pointers
+_NEAR = 1 << 15  # maximum distance in blocks between a block with few pointers and its first target
+_LETTERS_NEAR = 1 << 12  # the same if the pointer may also be ASCII text
+_FEW, _RARE = 4, 16  # minimum pointers at a larger distance; the same where files have extents
 _AT_ONCE = 256  # candidates whose pointers are tested together
 
 
 def indirect_scanner(superblock: Superblock) -> Scanner[Int64s]:
     """Scanner for blocks (int64) that may be indirect blocks.
 
-    Where files have extents, only older files have indirect blocks. Only blocks with many pointers
-    are accepted there.
+    In a file system with extents, only older files have indirect blocks, and only blocks with many
+    pointers are accepted.
 
     Args:
         superblock: geometry of the file system.
@@ -56,7 +56,7 @@ def indirect_scanner(superblock: Superblock) -> Scanner[Int64s]:
 
 
 def is_indirect_block(words: UInt32s, blocks: Int64s, superblock: Superblock) -> Bools:
-    """Per block (bool): True where the content may be the pointers of an indirect block.
+    """Per block (bool): True where its words may be the pointers of an indirect block.
 
     Args:
         words: uint32 (n, pointers per block).
@@ -74,7 +74,7 @@ def is_indirect_block(words: UInt32s, blocks: Int64s, superblock: Superblock) ->
     rising = np.bincount(place[(step > 0) & (step < _STEP)], minlength=len(words))
     flat = np.bincount(place[step == 0], minlength=len(words))
     distance = np.abs(words[:, 0].astype(np.int64) - blocks)
-    number = words[:, 0]  # ASCII text, without trailing zeros?
+    number = words[:, 0]  # whether it is ASCII text without trailing zeros
     letters = np.ones(len(number), bool)
     for shift in (0, 8, 16, 24):
         byte = number >> shift & 255
@@ -87,7 +87,7 @@ def is_indirect_block(words: UInt32s, blocks: Int64s, superblock: Superblock) ->
 
 
 def is_mostly_sequential(node: Rows, value: Int64s, nodes: int, superblock: Superblock) -> Bools:
-    """Per node (bool): True where most pointers are one more than the previous one, as for content.
+    """Per node (bool): True where most pointers are one more than the previous pointer.
 
     Args:
         node: int64 (n,), node of each pointer, ascending.

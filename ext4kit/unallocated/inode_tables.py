@@ -1,8 +1,8 @@
 """Blocks of inode tables, recognised by their slots, and the numbers of their inodes.
 
-The checksum of an inode covers its number and generation before its bytes. The generation is among
-the bytes. The checksum run backwards therefore leaves four unknown bytes, which are solved. All
-slots of a block must agree.
+The checksum of an inode covers its number, its generation and then its bytes, which also contain
+the generation. If the checksum is computed backwards, only the four bytes of the number are unknown
+and can be solved for. All slots of a block must agree on the number of the first one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ext4kit.parsers.inode import GOOD_OLD_SIZE, INODE, INODE_EXTRA, InodeFlags
 from ext4kit.parsers.superblock import Superblock
 
 _MODES = np.isin(np.arange(16), [1, 2, 4, 6, 8, 10, 12])
-_FIRST_SLOTS = 4  # a block is searched only if one of these is in use
+_FIRST_SLOTS = 4  # a block is searched only if one of these slots is in use
 _MOST_LINKS = 65_000  # kernel fs/ext4/ext4.h, EXT4_LINK_MAX
 _EARLIEST = 1 << 28  # seconds (year 1978); a smaller value is probably a block number
 _GENERATION = INODE.offset_of("i_generation")
@@ -37,8 +37,8 @@ def find_inode_table_blocks(
         words: the same bytes as uint32.
 
     Returns:
-        (rows of `data`, inode number of the first slot of each, slots in use); the number is 0
-        where no checksum shows it.
+        (rows of `data` that are such blocks, inode number of the first slot of each, number of
+        slots in use); the inode number is 0 if no checksum shows it.
     """
     size = superblock.inode_size
     per_block = superblock.block_size // size
@@ -67,7 +67,7 @@ def find_inode_table_blocks(
 
 
 def _plausible_slots(words: UInt32s, rows: Rows, slots: Int64s, size: int) -> Bools:
-    """(rows, slots) bool: True where a slot may hold an inode, by its type and its zero fields."""
+    """Bool (rows, slots): True where type and zero fields of a slot are those of an inode."""
     row, at = rows[:, None], slots * (size // 4)
     used: Bools = _MODES[words[row, at] >> 12 & 0xF] & (words[row, at + _OBSOLETE] == 0)
     if size > GOOD_OLD_SIZE:
@@ -79,11 +79,14 @@ def _plausible_slots(words: UInt32s, rows: Rows, slots: Int64s, size: int) -> Bo
 def _numbers_by_checksum(
     superblock: Superblock, inodes: UInt8s, used: Bools
 ) -> tuple[Int64s, Int64s]:
-    """(number of each block's first slot, slots whose checksums agree on it); 0 if no two agree."""
+    """(inode number of the first slot, number of slots whose checksums give it) of each block.
+
+    Both are 0 if no checksum gives a number.
+    """
     per_block = used.shape[1]
     row, slot = np.nonzero(used)
     raw = inodes[row, slot]
-    # the number that each checksum covers, -1 for a checksum of 16 bits
+    # the inode number that each checksum covers, -1 for a checksum of 16 bits
     cleared = raw.copy()
     stored = raw[:, _CHECKSUM_LO : _CHECKSUM_LO + 2].copy().view("<u2")[:, 0].astype(np.int64)
     high = raw[:, _CHECKSUM_HI : _CHECKSUM_HI + 2].copy().view("<u2")[:, 0].astype(np.int64)
@@ -98,7 +101,7 @@ def _numbers_by_checksum(
     sound = (first > 0) & (number <= superblock.inodes_count)
     sound &= (first - 1) % superblock.inodes_per_group % per_block == 0
     row, first = row[sound], first[sound]
-    # the most frequent number among those of a block's slots
+    # the number that most slots of a block give
     pair, count = np.unique(np.stack([row, first]), axis=1, return_counts=True)
     order = np.lexsort((count, pair[0]))
     pair, count = pair[:, order], count[order]

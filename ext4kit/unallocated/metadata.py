@@ -1,9 +1,9 @@
 """Metadata blocks in unallocated space, recognised by their content.
 
 These are extent tree nodes, directory blocks, htree nodes, attribute blocks and blocks of inode
-tables. A few bytes of each block decide whether it is examined further. With metadata_csum, the
-start value of each block's checksum is computed, which identifies the owner (kernel
-Documentation/filesystems/ext4/checksums.rst). Without it, only the structure is tested.
+tables. A block is examined further only if a few of its bytes are plausible. With metadata_csum,
+the seed of each block's checksum is computed, which identifies the owner (kernel
+Documentation/filesystems/ext4/checksums.rst). Without metadata_csum, only the structure is tested.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ class MetadataBlocks(Table):
         kind: int8, EXTENTS, DIRECTORY, HTREE, XATTR, INODES, or LOG for jbd2's own blocks.
         block: int64, file system block, or block of the journal.
         in_journal: True where `block` is a block of the journal.
-        seed: int64, start value of the block's checksum; NO_SEED without metadata_csum and for
-            inodes and attributes.
-        stated_number: int64, number that the block itself states: inode number of a directory (from
-            its first block), inode number of the first slot, home block of attributes; 0 for none.
-        entries: int32, number of extents or index entries, names, or used slots.
+        seed: int64, checksum seed of the block; NO_SEED without metadata_csum and for inodes and
+            attributes.
+        stated_number: int64, number that the block itself states: for the first block of a
+            directory its inode number, for inodes the inode number of the first slot, for
+            attributes the home block; 0 for none.
+        entries: int32, number of extents or index entries, of names, or of slots in use.
     """
 
     kind: Codes
@@ -60,7 +61,7 @@ class MetadataBlocks(Table):
 
 
 def read_metadata_blocks(space: UnallocatedSpace, structures: MetadataBlocks) -> Bytes2D:
-    """Contents of the blocks of a table, uint8 (n, block size); unreadable blocks are zeros."""
+    """The bytes of the blocks of a table, uint8 (n, block size); unreadable blocks are zeros."""
     data = np.zeros((len(structures), space.fs.superblock.block_size), np.uint8)
     logged = structures.in_journal
     in_place = structures.block[~logged]
@@ -96,8 +97,8 @@ def metadata_scanner(superblock: Superblock) -> Scanner[MetadataBlocks]:
     """Scanner that finds the metadata of one file system.
 
     Args:
-        superblock: its geometry, features and checksum seed. It may describe a lost file system as
-            well as the present one.
+        superblock: geometry, features and checksum seed of that file system, which may be the
+            present one or a lost one.
     """
 
     def scanner(batch: BlockBatch) -> MetadataBlocks:
@@ -192,7 +193,7 @@ def _is_first_block(words: UInt32s, hits: Rows | RowSlice) -> Bools:
 
 
 def _find_htree(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> MetadataBlocks:
-    """Index roots, which hold `.` and `..`, and index nodes."""
+    """Htree blocks: index roots, which hold `.` and `..`, and index nodes."""
     size = superblock.block_size
     root = _is_first_block(words, slice(None))
     node = (words[:, 0] == 0) & (words[:, 1] == size % (1 << 16))
@@ -225,7 +226,7 @@ def _find_htree(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> Me
 
 
 def _has_index_root(words: UInt32s, hits: Rows) -> Bools:
-    """Per hit (bool): True where `..` takes the rest of the block and a `dx_root_info` follows."""
+    """Per hit (bool): True where the record of `..` fills the block and has a `dx_root_info`."""
     size = words.shape[1] * 4
     found: Bools = words[hits, 4] & 0xFFFFFF == (size - 12) % (1 << 16) | 2 << 16
     found &= words[hits, 5] == _DOT | _DOT << 8
@@ -244,7 +245,7 @@ def _find_xattrs(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> M
     blocks = batch.blocks[hits]
     home = np.zeros(len(hits), np.int64) if batch.in_log else blocks
     if superblock.has_metadata_checksums:
-        # the block number (below 2**32) that each checksum covers before the bytes of the block
+        # the block number (below 2**32) that each checksum covers in addition to the block
         rows = batch.data[hits]
         at = xattr.XATTR_BLOCK_HEADER.offset_of("h_checksum")
         stored = xattr.XATTR_BLOCK_HEADER.columns(rows)["h_checksum"].astype(np.int64)
@@ -266,7 +267,7 @@ def _find_inodes(superblock: Superblock, batch: BlockBatch, words: UInt32s) -> M
 def _find_journal_blocks(
     superblock: Superblock, batch: BlockBatch, words: UInt32s
 ) -> MetadataBlocks:
-    """Descriptor, commit and revoke blocks of a former journal in unallocated space."""
+    """Descriptor, commit and revoke blocks of a former journal, found in unallocated space."""
     hits = np.flatnonzero(words[:, 0] == _LOG_MAGIC)
     hits = hits[np.isin(words[hits, 1], _LOG_KINDS)]
     return _make(LOG, batch.blocks[hits], batch.in_log)

@@ -1,8 +1,9 @@
-"""Owners of blocks: the seed of a block's checksum, looked up among all known inodes.
+"""Owners of blocks, found by looking up the seeds of their checksums among all known inodes.
 
 The seed of an inode is computed from its number and generation. The known inodes are those on disk
-(live and deleted), those in the journal, and those in blocks of inode tables found elsewhere. A
-block with `.` holds the number of its owner, from which the generation follows.
+(live and deleted), those in the journal, and those in inode table blocks found elsewhere. A
+directory block with `.` states the inode number of its owner; the generation follows from this
+number and the seed.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ class SeedIndex:
 
     Args:
         superblock: superblock of the file system.
-        number: int64 (n,), inode numbers; a pair may occur several times.
+        number: int64 (n,), inode numbers; a pair of number and generation may occur several times.
         generation: int64 (n,).
-        others: superblocks with seeds that were in force before.
+        others: superblocks with former checksum seeds of the file system.
 
     Attributes:
-        superblock: as given.
-        number, generation: the known pairs, by seed.
+        superblock: superblock of the file system.
+        number, generation: the known pairs, sorted by seed.
     """
 
     def __init__(
@@ -59,13 +60,13 @@ class SeedIndex:
         self._seeds = keys >> 31
 
     def rows_of(self, seeds: Int64s) -> Rows:
-        """Row of the only pair with each seed, NO_ROW for none or several."""
+        """Per seed: row of the only pair with that seed, NO_ROW if none or several have it."""
         low = np.searchsorted(self._seeds, seeds)
         high = np.searchsorted(self._seeds, seeds, side="right")
         return np.where((high - low == 1) & (seeds != NO_SEED), low, NO_ROW)
 
     def inodes_of(self, seeds: Int64s) -> tuple[Int64s, Int64s]:
-        """(inode number, generation) of the owner of each seed; number 0 where it is unknown."""
+        """(inode number, generation) of the owner of each seed; number 0 if unknown."""
         row = self.rows_of(seeds)
         known = row != NO_ROW
         number, generation = np.zeros((2, len(row)), np.int64)
@@ -76,7 +77,7 @@ class SeedIndex:
 def index_known_inodes(
     history: History, space: UnallocatedSpace, structures: MetadataBlocks
 ) -> SeedIndex:
-    """Index all inodes of which any source gives number and generation.
+    """Index all inodes whose number and generation are known from any source.
 
     Args:
         history: the states in the journal and on disk.
@@ -86,7 +87,7 @@ def index_known_inodes(
     superblock = history.fs.superblock
     logged = history.states.table
     with_number = structures.take((structures.stated_number > 0) & (structures.seed != NO_SEED))
-    # the generations with which these inodes have these seeds
+    # the generations that follow from these numbers and seeds
     raw = np.ascontiguousarray(with_number.stated_number.astype("<u4")).view(np.uint8)
     starts = crc32c_rows(superblock.seed, raw.reshape(-1, 4)).astype(np.int64)
     known = [
@@ -121,11 +122,11 @@ def _found_inodes(
 def number_inode_blocks(
     fs: FileSystem, space: UnallocatedSpace, structures: MetadataBlocks
 ) -> MetadataBlocks:
-    """The structures, with inode table blocks numbered by generations where checksums do not.
+    """The structures, with numbers for inode table blocks that have none from checksums.
 
-    The generations in a block are compared with those on disk. The inodes that are unchanged on
-    disk give the number of the block if they agree. A block without a number is left out, because
-    it may not hold inodes at all.
+    The generations in a block are compared with those of the inodes on disk. If the inodes that are
+    unchanged on disk agree, they give the number of the block. A block without a number is left
+    out, because it may not be an inode table block at all.
     """
     unnumbered = np.flatnonzero((structures.kind == INODES) & (structures.stated_number == 0))
     if not len(unnumbered):

@@ -1,4 +1,4 @@
-"""Unallocated blocks, and journal blocks that no descriptor block names.
+"""Unallocated blocks, and journal blocks that no descriptor block names, read in one pass.
 
 The blocks are read in batches, without the holes of a sparse image. All scanners process each batch
 in the same pass.
@@ -30,7 +30,7 @@ _OWNERS, _MAPPINGS_AT_LEAST = 2, 1 << 20
 
 
 class UnallocatedSpace:
-    """The space of a file system that no live file uses.
+    """The unallocated blocks of a file system and the untagged blocks of its journal.
 
     Args:
         history: states of the file system over time.
@@ -49,7 +49,7 @@ class UnallocatedSpace:
 
     @cached_property
     def unused(self) -> Intervals:
-        """The unallocated runs, including holes of the evidence; no two of them touch.
+        """The unallocated runs, including holes of the evidence; adjacent runs are joined.
 
         Groups that consist only of holes are left out.
         """
@@ -64,13 +64,14 @@ class UnallocatedSpace:
             runs = Intervals.of_mask(free)
             parts.append(Intervals(runs.start + first, runs.length))
         found = Intervals.concat(parts)
-        return Intervals.union(found.start, found.length)  # runs go on in the next group
+        return Intervals.union(found.start, found.length)  # joins runs across group ends
 
     @cached_property
     def max_mappings(self) -> int:
         """Maximum number of block map entries to accept, which bounds the memory.
 
-        A block has one owner at a time, and the maps of earlier owners are gradually overwritten.
+        A block has one owner at a time, and the maps of its earlier owners are gradually
+        overwritten, so that only a few entries for each block remain.
         """
         return max(_MAPPINGS_AT_LEAST, _OWNERS * int(self.unused.length.sum()))
 
@@ -98,7 +99,7 @@ class UnallocatedSpace:
                 seen = group
 
     def batches(self) -> Iterator[BlockBatch]:
-        """Unallocated runs by block, then the journal blocks that no descriptor block names."""
+        """The unallocated runs in block order, then the untagged blocks of the journal."""
         yield from chain(self._unallocated_batches(), self._journal_batches())
 
     @cached_property
@@ -120,7 +121,10 @@ class UnallocatedSpace:
             at = stop
 
     def _read_batch(self, start: Int64s, length: Int64s) -> Iterator[BlockBatch]:
-        """The runs as one batch, a single run without a copy; block by block after an error."""
+        """The runs as one batch; after a read error, each block by itself.
+
+        A single run is not copied.
+        """
         row, position = expand(length)
         blocks = start[row] + position
         try:

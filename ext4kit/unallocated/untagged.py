@@ -1,9 +1,9 @@
-"""Transactions of untagged copies, whose descriptor blocks are overwritten.
+"""The transactions of untagged copies, whose descriptor blocks have been overwritten.
 
 A transaction is written as descriptor blocks, each followed by its copies, and a commit block. The
-journal is overwritten from its oldest end on, descriptor blocks before the copies that they
-describe. The next jbd2 block after such a copy therefore belongs to the same transaction (kernel
-Documentation/filesystems/ext4/journal.rst).
+oldest part of the journal is overwritten first, so that a descriptor block is overwritten before
+the copies that it describes. The next jbd2 block after an untagged copy therefore belongs to the
+same transaction (kernel Documentation/filesystems/ext4/journal.rst).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ UNKNOWN = -1
 def tids_of_untagged(log: Log | None, positions: Int64s) -> Int64s:
     """Tid of the transaction that wrote each journal block.
 
-    It is the tid of the next jbd2 header after the block. Unreadable blocks in between may hide
-    another header. The lower tid of the headers on both sides is then returned.
+    It is the tid of the next jbd2 header after the block. If unreadable blocks in between may hide
+    another header, the lower tid of the headers before and after is returned.
 
     Args:
         log: the journal.

@@ -18,7 +18,7 @@ from ext4kit.filesystem.block_maps import MOST_BLOCKS
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.verify.findings import Findings, Words, text_of
 
-SPARSEST = 16  # inode numbers per inode in use, up to which a table of all is built
+SPARSEST = 16  # a table of all inode numbers is built up to this many per used inode
 Piece = TypeVar("Piece")
 BAD_BLOCKS, BOOT, RESIZE, JOURNAL = 1, 5, 7, 8  # inode numbers
 METADATA = 0  # owner of blocks that belong to no inode
@@ -52,10 +52,10 @@ class ValueReferences(Table):
 
 @dataclass(slots=True)
 class VisitedBlocks:
-    """Tree blocks that were read; each is read only once, from whichever owner.
+    """Tree blocks that were read; each is read only once, even if it has several owners.
 
-    The blocks of the image therefore bound the work. The blocks are kept as sorted pieces, each at
-    least twice as long as the next one.
+    The number of blocks in the image therefore bounds the work. The visited blocks are stored as
+    sorted pieces, each at least twice as long as the next one.
     """
 
     pieces: list[Int64s] = field(default_factory=list)
@@ -75,12 +75,12 @@ class VisitedBlocks:
 
 @dataclass(frozen=True, slots=True)
 class FileUsage(Table):
-    """Usage of files that quotas count.
+    """Usage of the files that quotas count.
 
     Attributes:
-        user, group, project: the owners.
-        space, inodes: bytes and inodes of each file, with the values of its attributes.
-        is_uncounted: True where e2fsck omits it (inline links) and the kernel counts it.
+        user, group, project: owner of each file.
+        space, inodes: bytes and inodes of each file, including the values of its attributes.
+        is_uncounted: True where e2fsck omits a file that the kernel counts (inline links).
     """
 
     user: Int64s
@@ -116,7 +116,7 @@ class InodesInUse(Table):
 
     @cached_property
     def _row_by_number(self) -> Int32s | None:
-        """The row of each inode number and NO_ROW after the last; None if it would be too long."""
+        """The row of each inode number, then NO_ROW; None if the array would be too long."""
         number = self.number
         if not len(number) or number[-1] > SPARSEST * len(number):
             return None
@@ -128,7 +128,7 @@ class InodesInUse(Table):
 def in_batches(
     pieces: Iterable[Piece], size: Callable[[Piece], int], least: int
 ) -> Iterator[list[Piece]]:
-    """Neighbouring pieces in lists of at least a total size; the last may be smaller."""
+    """Neighbouring pieces in lists of total size `least` or more; the last may be smaller."""
     batch, total = list[Piece](), 0
     for piece in pieces:
         batch.append(piece)
@@ -151,8 +151,7 @@ class VerifyContext:
         nodes: tree blocks and indirect blocks that were read.
         xattr_blocks: attribute blocks, in pieces.
         value_references: references to inodes that hold values, in pieces.
-        contexts: attribute blocks in which alone the encryption context of an inode can be, in
-            pieces.
+        contexts: attribute blocks that must hold the encryption context of an inode, in pieces.
         usage: usage of files that quotas count, in pieces; only with quotas.
         trusted: bool per group: True where its descriptor is reliable.
         orphans: inodes on the orphan list or in the orphan file, ascending.
@@ -180,7 +179,7 @@ class VerifyContext:
         return min(self.superblock.blocks_count, MOST_BLOCKS)
 
     def claim(self, start: Int64s, length: Int64s | int, owner: Int64s | int) -> None:
-        """Add runs of blocks; one length or owner is that of all runs."""
+        """Add runs of blocks; a single length or owner applies to all runs."""
         columns = (np.broadcast_to(column, start.shape) for column in (length, owner))
         self.claims.append(BlockClaims(start, *columns))
 
@@ -209,9 +208,9 @@ class VerifyContext:
             code: key of `CODES`.
             structure: the structure, in ext4 terms.
             rows: row numbers or a mask.
-            read: texts by row.
-            expected: the same.
-            where: the other arguments of `add`, by row or one for all.
+            read: stored values, texts by row.
+            expected: expected values, texts by row.
+            where: the other arguments of `add`, each by row or one for all rows.
         """
         for row in self.findings.shown(code, rows):
             places = {
@@ -235,8 +234,8 @@ class VerifyContext:
             code: key of `CODES`.
             numbers: inode numbers by row.
             rows: row numbers or a mask; all rows by default.
-            read: texts by row.
-            expected: the same.
+            read: stored values, texts by row.
+            expected: expected values, texts by row.
         """
         for row in self.findings.shown(code, np.arange(len(numbers)) if rows is None else rows):
             place = self.inode_place(int(numbers[row]))

@@ -25,7 +25,7 @@ from ext4kit.verify.htree import DirectoryBlocks, Index, check_index
 from ext4kit.verify.inodes import DIRECTORY, Directories
 
 BLOCKS_AT_ONCE, WORK_AT_ONCE = 1024, 1 << 16  # blocks; directories and blocks
-NAMES_AT_ONCE = 1 << 20  # are compared, and those of the last directory
+NAMES_AT_ONCE = 1 << 20  # compared at once, rounded up to whole directories
 MOST_BLOCKS = 1 << 22  # directory blocks that are checked together
 TAIL_CODES = ("directory-no-checksum", "directory-checksum")
 FILE_TYPES = np.zeros(16, np.int64)  # i_mode >> 12 -> file type of an entry
@@ -35,12 +35,12 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, with well-mixed bits
 
 @dataclass(slots=True)
 class Links:
-    """Link data from all entries, one row for each inode in use (`InodesInUse`).
+    """Link data from all entries, one row for each row of `InodesInUse`.
 
     Attributes:
         counted: number of entries that name the inode, including `.` and `..`.
-        parent: inode number of the directory that names it (directories), 0 for none.
-        told: inode number in its own `..` (directories), 0 for none.
+        parent: for a directory, inode number of the directory that names it, 0 for none.
+        told: for a directory, inode number in its own `..`, 0 for none.
     """
 
     counted: UInt32s
@@ -63,7 +63,7 @@ def check_directories(
 
 
 def _work(piece: Directories) -> int:
-    """Directories and their blocks, whatever a map claims."""
+    """Number of directories and of their blocks; a map that claims too many blocks is limited."""
     return len(piece.table) + int(np.minimum(piece.runs.length, MOST_BLOCKS).sum())
 
 
@@ -75,7 +75,7 @@ class _Entries(Table):
         owner: row of the directory; directory: its inode number.
         block, offset: location of each entry.
         inode, file_type, names: as stored.
-        place: row of the block among all.
+        place: row of the block among all directory blocks.
         key: 64-bit hash of the name, equal for equal names and almost never for different ones.
         is_bad_name: True where the name contains a slash or a NUL.
     """
@@ -97,12 +97,12 @@ class _Read:
     """Some directory blocks and their content.
 
     Attributes:
-        lost: rows of unreadable blocks; some: rows of the others.
+        lost: rows of unreadable blocks; some: rows of readable blocks.
         rows: uint8 (n, block size).
         tails: rows of blocks for each of `TAIL_CODES`.
-        broken: position where entries break off, from `parse_entries`.
+        broken: offset at which the chain of entries breaks, from `parse_entries`.
         stray: the entries `.` and `..`; entries: all others.
-        disordered: rows of blocks, by hash version.
+        disordered: by hash version, rows of leaves with names outside their hash range.
     """
 
     lost: Rows
@@ -200,9 +200,9 @@ class _Check:
     def _check_tails(
         self, blocks: DirectoryBlocks, some: Rows, rows: Bytes2D, leaf: Bools
     ) -> tuple[Rows, Rows]:
-        """Blocks of names whose checksum is missing or wrong, for each of `TAIL_CODES`.
+        """Per code of `TAIL_CODES`: blocks of names whose checksum is missing or wrong.
 
-        Index roots have their checksum as nodes of the index.
+        Index roots are omitted; their checksum is checked with the index.
         """
         some, rows = some[leaf], rows[leaf]
         if not self.sealed or not len(some):
@@ -220,7 +220,7 @@ class _Check:
         return some[~has_tail], some[has_tail & ~fits]
 
     def _check_dots(self, blocks: DirectoryBlocks, some: Rows, rows: Bytes2D) -> None:
-        """Check that the first block starts with `.`, naming the directory itself, and `..`."""
+        """Check that the first block starts with `.` (naming the directory itself) and `..`."""
         first = np.flatnonzero(blocks.logical[some] == 0)
         if not len(first):
             return
@@ -304,7 +304,7 @@ class _Check:
         return found
 
     def _duplicates(self, end: int) -> None:
-        """Report names that occur twice in a directory, of the directories before row `end`."""
+        """Report names that occur twice in one directory, for the directories before row `end`."""
         if not self.keys or self.keys[0][0][0] >= end:
             return
         owner, key, inode = (np.concatenate(part) for part in zip(*self.keys, strict=True))
@@ -325,7 +325,7 @@ class _Check:
     # -- directories in the inode ---------------------------------------------------------
 
     def inline(self) -> None:
-        """Check directories whose entries lie in the inode."""
+        """Check directories whose entries are in the inode."""
         rows = np.flatnonzero((self.table.flags & int(InodeFlags.INLINE_DATA)) != 0)
         if not len(rows):
             return
@@ -346,7 +346,7 @@ class _Check:
             try:
                 tail = inline_data_tail(raw, extra)[: max(int(self.table.size[row]) - 60, 0)]
             except CorruptError:
-                continue  # reported with the attributes
+                continue  # reported by the check of attributes
             if tail:
                 yield row, np.frombuffer(tail, np.uint8)[None, :]
 
@@ -379,7 +379,7 @@ def _entries_of(
 def _entry_at(data: Bytes2D, row: Rows, offset: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """(inode, record length, number of dots) of the entry at a byte offset of some rows.
 
-    The offset must be a multiple of 4. The number is 0 where the name is neither `.` nor `..`.
+    The offset must be a multiple of 4. The number of dots is 0 if the name is not `.` or `..`.
     """
     words = np.ascontiguousarray(data).view("<u4")
     word = offset // 4

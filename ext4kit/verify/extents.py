@@ -1,4 +1,4 @@
-"""Extent trees of a whole table of inodes, checked level by level, with all nodes and entries."""
+"""Check of the extent trees of a whole table of inodes, one level of all trees at a time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Nodes(Table):
     Attributes:
         owner: row of the inode.
         block: block number of the node; -1 for the root in the inode.
-        low, high: file blocks that the index entry above covers, `high` excluded.
+        low, high: file blocks that the parent's index entry covers, `high` excluded.
         depth: expected `eh_depth`; -1 for any.
     """
 
@@ -74,7 +74,7 @@ class TreeCheck:
     """
 
     def __init__(self, context: VerifyContext, table: InodeTable, found: Found) -> None:
-        self._scene, self._table, self._found = context, table, found
+        self._context, self._table, self._found = context, table, found
         self._blocks_count = context.superblock.blocks_count
 
     def walk(self, owner: Rows) -> None:
@@ -100,20 +100,20 @@ class TreeCheck:
         self, code: str, nodes: _Nodes, wrong: Bools, read: Words = "", row: Rows | None = None,
         spoils: bool = True,
     ) -> None:  # fmt: skip
-        """Record a finding for each of some nodes, or of some entries in the nodes `row`."""
+        """Record a finding for each of some nodes, or for entries that are in the nodes `row`."""
         if not wrong.any():
             return
         row = np.arange(len(wrong)) if row is None else row
         if spoils:
             self._found.bad[nodes.owner[row[wrong]]] = True
-        for place in self._scene.findings.shown(code, wrong):
+        for place in self._context.findings.shown(code, wrong):
             number = int(self._table.number[nodes.owner[row[place]]])
             block = int(nodes.block[row[place]])
             if block < 0:
-                name, where = "extent tree root", self._scene.inode_place(number)
+                name, where = "extent tree root", self._context.inode_place(number)
             else:
                 name, where = "extent block", {"inode": number, "block": block}
-            self._scene.add(code, name, text_of(read, place), **where)
+            self._context.add(code, name, text_of(read, place), **where)
 
     def _leaves(self, nodes: _Nodes, rows: Bytes2D, entries: Int64s) -> None:
         row, slot = expand(entries)
@@ -127,7 +127,7 @@ class TreeCheck:
 
         empty = length == 0
         self._report("extent-length", nodes, empty, read, row)
-        first = self._scene.superblock.first_data_block
+        first = self._context.superblock.first_data_block
         outside = (physical < max(first, 1)) | (physical + length > self._blocks_count)
         self._report("extent-range", nodes, outside & ~empty, read, row)
         end = logical + length
@@ -150,7 +150,7 @@ class TreeCheck:
         def read(entry: int) -> str:
             return f"index {slot[entry]}: file block {low[entry]} at block {child[entry]}"
 
-        first = max(self._scene.superblock.first_data_block, 1)
+        first = max(self._context.superblock.first_data_block, 1)
         outside = (child < first) | (child >= self._blocks_count)
         self._report("extent-range", nodes, outside, read, row)
         same = row[1:] == row[:-1]
@@ -167,24 +167,24 @@ class TreeCheck:
     def _read(self, nodes: _Nodes) -> tuple[_Nodes, Bytes2D]:
         """The readable nodes that were not read before, and their bytes."""
         self._found.nodes.append(OwnedBlocks(nodes.owner, nodes.block))
-        fresh = self._scene.nodes.visit(nodes.block)
+        fresh = self._context.nodes.visit(nodes.block)
         self._report("extent-loop", nodes, ~fresh, "a block that was read before")
         nodes = nodes.take(fresh)
-        rows, readable = self._scene.fs.fetch(nodes.block)
-        self._report("metadata-unreadable", nodes, ~readable, self._scene.fs.unreadable)
+        rows, readable = self._context.fs.fetch(nodes.block)
+        self._report("metadata-unreadable", nodes, ~readable, self._context.fs.unreadable)
         nodes, rows = nodes.take(readable), rows[readable]
         self._check_sums(nodes, rows)
         return nodes, rows
 
     def _check_sums(self, nodes: _Nodes, rows: Bytes2D) -> None:
         """Check the checksum in each node's tail, which follows `eh_max` entries."""
-        if not self._scene.superblock.has_metadata_checksums or not len(rows):
+        if not self._context.superblock.has_metadata_checksums or not len(rows):
             return
         _, _, most, _ = extents.parse_headers(rows)
         end = extents.HEADER.size + most * extents.EXTENT.size
         table = self._table
         seeds = inode_seeds(
-            self._scene.superblock, table.number[nodes.owner], table.generation[nodes.owner]
+            self._context.superblock, table.number[nodes.owner], table.generation[nodes.owner]
         ).astype(np.int64)
         words = np.ascontiguousarray(rows).view("<u4")
         stored = words[np.arange(len(words)), np.minimum(end // 4, words.shape[1] - 1)]

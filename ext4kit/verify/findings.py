@@ -12,7 +12,7 @@ from ext4kit import fields
 from ext4kit.arrays.types import Bools, Keys, Rows
 from ext4kit.problems import Severity
 
-# One text for all rows, or texts or numbers by row, or a function that gives them.
+# One text for all rows, texts or numbers by row, or a function that gives the text of a row.
 Words: TypeAlias = str | Sequence[str] | Keys | Callable[[int], str]
 
 NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
@@ -24,7 +24,7 @@ class Code:
     """A kind of finding.
 
     Attributes:
-        severity: a note is not an error for e2fsck either, and does not change the exit code.
+        severity: a note does not change the exit code, and is no error for e2fsck either.
         meaning: consequence for the evidence.
     """
 
@@ -204,7 +204,7 @@ class Finding:
     Attributes:
         code: key of `CODES`.
         structure: the structure with the error, in ext4 terms ("inode", "extent block").
-        inode: the inode that it belongs to, or None.
+        inode: the inode that the finding concerns, or None.
         group: the block group, or None.
         block: the block of the file system, or None.
         byte: the byte offset in the volume, or None.
@@ -223,12 +223,12 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """Severity of its code."""
+        """Severity of the finding's code."""
         return CODES[self.code].severity
 
     @property
     def meaning(self) -> str:
-        """Meaning of its code."""
+        """Meaning of the finding's code."""
         return CODES[self.code].meaning
 
     def as_record(self) -> FindingFacts:
@@ -249,7 +249,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """The first findings of each code in full, and the number of all."""
+    """Collects the first findings of each code in full, and the number of all findings."""
 
     kept: list[Finding] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -272,7 +272,7 @@ class Findings:
             self.counts[code] = self.counts.get(code, 0) + number
 
     def shown(self, code: str, rows: Rows | Bools) -> Iterator[int]:
-        """The row numbers whose findings can be kept; then the others are counted.
+        """The row numbers whose findings can be kept; the other rows are only counted.
 
         Args:
             code: key of `CODES`.
@@ -295,7 +295,7 @@ class Findings:
 
     @property
     def wrong(self) -> int:
-        """Number of findings that are more than notes."""
+        """Number of findings except notes."""
         return sum(
             number
             for code, number in self.counts.items()

@@ -23,7 +23,7 @@ from ext4kit.verify.findings import Words
 BACKUPS_COMPARED = 64  # copies of the descriptors that are read and compared
 UNINIT = int(GroupFlags.INODE_UNINIT | GroupFlags.BLOCK_UNINIT)
 PLACES = ("block_bitmap", "inode_bitmap", "inode_table")
-PLACE_BYTES = (slice(0, 12), slice(32, 44))  # locations in a descriptor; second part with 64bit
+PLACE_BYTES = (slice(0, 12), slice(32, 44))  # locations in a descriptor; the second with 64bit
 
 
 def check_groups(context: VerifyContext) -> None:
@@ -134,7 +134,7 @@ def _compare_copies(context: VerifyContext, own: Bytes2D, primary: GroupTable) -
     superblock = context.superblock
     copies = superblock_groups(superblock, len(primary))
     if Incompat.META_BG in superblock.features and superblock.first_meta_group == 0:
-        copies = np.minimum(copies, 1)[:2]  # each meta group has its copy in its second group
+        copies = np.minimum(copies, 1)[:2]  # a meta group's copy is in its second group
     for copy in copies[copies > 0][:BACKUPS_COMPARED].tolist():
         rows, readable = _rows(context, copy, len(primary))
         different = np.zeros(len(primary), bool)
@@ -165,7 +165,7 @@ def _claim(context: VerifyContext) -> None:
 
 
 def overheads(superblock: Superblock, groups: int) -> Int64s:
-    """int64 per group: blocks at its start for boot block, superblock copy and descriptors."""
+    """Per group (int64): blocks at its start for boot block, superblock and descriptors."""
     has_any = np.zeros(groups, np.bool_)
     has_any[superblock_groups(superblock, groups)] = True
     if Incompat.META_BG in superblock.features:
@@ -178,5 +178,5 @@ def overheads(superblock: Superblock, groups: int) -> Int64s:
 
 
 def group_starts(superblock: Superblock, groups: int) -> Int64s:
-    """int64: the first block of each group."""
+    """The first block of each group, int64."""
     return superblock.first_data_block + np.arange(groups) * superblock.blocks_per_group

@@ -1,4 +1,4 @@
-"""The index of hashed directories: roots, nodes, their order, and their references."""
+"""Check of the index of hashed directories: roots, nodes, order and references."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DirectoryBlocks(Table):
     """The blocks of directories, sorted by owner and file block.
 
     Attributes:
-        owner: row of the directory in its table; inode: its number.
+        owner: row of the directory in its table; inode: inode number of the directory.
         logical: file block; block: block number.
     """
 
@@ -56,14 +56,14 @@ class DirectoryBlocks(Table):
 
 @dataclass(slots=True)
 class Index:
-    """Index data of each directory block (one row for each row of `DirectoryBlocks`).
+    """Index data of directory blocks, one row for each row of `DirectoryBlocks`.
 
     Attributes:
         is_inner: True for a node of the index, which holds no names.
         is_root: True for the first block of an indexed directory.
-        version: hash version with signedness by row of the directory, -1 where unknown.
-        low, high: hash range of the names of a leaf, `high` excluded; 0 and 0 for a block that is
-            not a leaf of an index.
+        version: per row of the directory: hash version including signedness, -1 where unknown.
+        low, high: hash range of the names in a leaf, `high` excluded; both are 0 for a block that
+            is not a leaf of an index.
     """
 
     is_inner: Bools
@@ -78,7 +78,8 @@ class _Level(Table):
     """Blocks of index entries of one level.
 
     Attributes:
-        place: row of the block; low, high: its hash range; left: levels of nodes below it.
+        place: row of the block; low, high: hash range of the block; left: levels of nodes below the
+            block.
     """
 
     place: Rows
@@ -95,7 +96,7 @@ def check_index(
     Args:
         context: receives the findings.
         table: directories.
-        blocks: their blocks.
+        blocks: blocks of the directories.
         seeds: checksum seed of each directory.
     """
     return _Check(context, table, blocks, seeds).run()
@@ -116,7 +117,7 @@ class _Check:
         )  # fmt: skip
 
     def run(self) -> Index:
-        """Check the roots and all below them, then the references to the blocks."""
+        """Check the roots and all levels below them, then the references to the blocks."""
         blocks = self.blocks
         indexed = ((self.table.flags & int(InodeFlags.INDEX)) != 0)[blocks.owner]
         roots = np.flatnonzero(indexed & (blocks.logical == 0))
@@ -207,7 +208,7 @@ class _Check:
         return level, rows
 
     def _counts(self, level: _Level, rows: Bytes2D, start: int) -> Int64s:
-        """Check counts and checksums; return entries in use of each block, 0 for invalid counts."""
+        """Check counts and checksums; return the entry count of each block, 0 if it is invalid."""
         if not len(rows):
             return np.zeros(0, np.int64)
         head = DX_COUNTLIMIT.columns(rows, start)
@@ -226,7 +227,7 @@ class _Check:
         return np.where(fine, count, 0)
 
     def _sums_fit(self, level: _Level, rows: Bytes2D, used: Int64s, tail: int) -> Bools:
-        """Per block: True where the tail has the checksum of the bytes up to `used`."""
+        """Per block: True where the checksum in the tail matches the bytes up to `used`."""
         bodies = (rows[row, :end] for row, end in enumerate(used.tolist()))
         seeds = self.seeds[self.blocks.owner[level.place]]
         register = crc32c_each(seeds, bodies).astype(np.uint32)

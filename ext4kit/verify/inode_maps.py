@@ -1,4 +1,4 @@
-"""Block maps against sizes, block counts and clusters; targets of symbolic links."""
+"""Check of block maps against sizes, block counts and clusters, and of symlink targets."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class _Ends:
     """End of each inode's map, one row for each inode.
 
     Attributes:
-        all: one past its last file block; written: the same for written extents.
-        mapped: number of file blocks that it maps.
+        all: one past the last file block; written: one past the last file block of written extents.
+        mapped: number of mapped file blocks.
     """
 
     def __init__(self, table: InodeTable, runs: Runs) -> None:
@@ -128,7 +128,7 @@ def _check_directories(context: VerifyContext, table: InodeTable, runs: Runs, en
 def _check_clusters(context: VerifyContext, table: InodeTable, runs: Runs) -> None:
     ratio = context.superblock.cluster_ratio
     off = (runs.logical - runs.physical) % ratio != 0
-    off &= ~np.isin(table.number[runs.owner], (BAD_BLOCKS, RESIZE))  # lists of blocks, not files
+    off &= ~np.isin(table.number[runs.owner], (BAD_BLOCKS, RESIZE))  # these only list blocks
     context.add_inodes("cluster-misaligned", table.number, distinct(runs.owner[off])[0])
 
 
@@ -154,7 +154,7 @@ def _check_block_counts(
 
 
 def _note_usage(context: VerifyContext, table: InodeTable, space: Int64s, inodes: Int64s) -> None:
-    """Record the usage that quotas count: files, each with the values of its attributes."""
+    """Record the usage that quotas count, including the attribute values of each file."""
     if RoCompat.QUOTA not in context.superblock.features:
         return
     counts = (table.number >= context.superblock.first_usable_inode) | (table.number == ROOT)
@@ -168,7 +168,7 @@ def _note_usage(context: VerifyContext, table: InodeTable, space: Int64s, inodes
 
 
 def _clusters(table: InodeTable, runs: Runs, nodes: OwnedBlocks, ratio: int) -> Int64s:
-    """Number of clusters that each inode uses, each counted once."""
+    """Number of different clusters that each inode uses."""
     owner = np.concatenate([runs.owner, nodes.owner])
     first = np.concatenate([runs.physical, nodes.block])
     last = np.concatenate([runs.physical + runs.length - 1, nodes.block])
@@ -198,7 +198,7 @@ def _check_inline(context: VerifyContext, table: InodeTable, bodies: BodyAttribu
     lacking = inline & (bodies.inline_size < 0)
     context.add_inodes("inode-inline", table.number, lacking, "no system.data attribute")
     expected = INLINE_ROOM + np.maximum(bodies.inline_size, 0)
-    link = table.is_symlink  # a larger file ends in a hole
+    link = table.is_symlink  # a file may be larger, as it may end in a hole
     wrong = (
         inline & ~lacking & (directory & (table.size != expected) | link & (table.size > expected))
     )
@@ -206,9 +206,9 @@ def _check_inline(context: VerifyContext, table: InodeTable, bodies: BodyAttribu
 
 
 def _claim(context: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBlocks) -> None:
-    """Claim the blocks of all maps; of the resize inode only its double-indirect block.
+    """Claim the blocks of all maps; for the resize inode, only its double-indirect block.
 
-    The other blocks of the resize inode are descriptor blocks, which have a claim already.
+    The other blocks of the resize inode are descriptor blocks, which have been claimed already.
     """
     runs = runs.take(table.number[runs.owner] != RESIZE)
     context.claim(runs.physical, runs.length, table.number[runs.owner])
@@ -220,7 +220,7 @@ def _claim(context: VerifyContext, table: InodeTable, runs: Runs, nodes: OwnedBl
 
 
 def _check_symlinks(context: VerifyContext, table: InodeTable, runs: Runs, ends: _Ends) -> Bools:
-    """Check targets in the inode and targets in a block; True per row for a wrong one."""
+    """Check link targets in inodes and in blocks; per row: True where the target is wrong."""
     link, size = table.is_symlink, context.superblock.block_size
     if not link.any():
         return link

@@ -1,4 +1,4 @@
-"""All inodes that were ever written: checksum, fields, map, and the blocks that they claim."""
+"""Check of all inodes that were ever written: checksum, fields, block map, claimed blocks."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _KNOWN, _SPECIAL = np.zeros((2, 16), bool)  # by i_mode >> 12
 _SPECIAL[[FIFO >> 12, CHARACTER >> 12, BLOCK >> 12, SOCKET >> 12]] = True
 _KNOWN[[DIRECTORY >> 12, REGULAR >> 12, SYMLINK >> 12]] = True
 _KNOWN |= _SPECIAL
-BYTES_AT_ONCE = 4 << 20  # of inode tables: the cache holds them during the check
-FACT_BYTES = 26  # of an inode in `InodesInUse` and in `InodeBatch`
-BYTES_TOGETHER = 16 << 20  # of facts, and of inodes in which an error is possible
+BYTES_AT_ONCE = 4 << 20  # of inode tables read at once; the cache holds them during the check
+FACT_BYTES = 26  # per inode in `InodesInUse` and in `InodeBatch`
+BYTES_TOGETHER = 16 << 20  # of facts and special inodes that are checked together
 
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """The directories in use as columns, and their blocks as runs by row.
+    """The directories in use, and their blocks as runs by row.
 
     Attributes:
-        table: the inodes.
-        runs: their maps.
+        table: inodes of the directories.
+        runs: block maps of the directories.
     """
 
     table: InodeTable
@@ -62,8 +62,8 @@ class Gathered:
     Attributes:
         facts: all inodes in use.
         directories: the directories among them.
-        values: those that hold attribute values.
-        is_cut: whether tables overlap, so that the content of the last one was read already.
+        values: the inodes that hold attribute values.
+        is_cut: whether inode tables overlap, so that the last one was read already.
     """
 
     facts: list[InodesInUse] = field(default_factory=list)
@@ -86,12 +86,12 @@ def check_inodes(context: VerifyContext) -> Gathered:
 
 
 def _size(piece: InodeBatch) -> int:
-    """Bytes of the rows and facts of some inodes."""
+    """Number of bytes that the rows and facts of some inodes take."""
     return piece.rows.nbytes + FACT_BYTES * len(piece.facts)
 
 
 def _parts(context: VerifyContext, gathered: Gathered) -> Iterator[Int64s]:
-    """The inode numbers in parts that are read at once."""
+    """All inode numbers, in parts that are read together."""
     size = context.superblock.inode_size
     room = context.fs.blocks.blocks_count * context.superblock.block_size // size
     step = max(BYTES_AT_ONCE // size, 1)
@@ -123,7 +123,7 @@ def _check_batch(context: VerifyContext, batch: list[InodeBatch], gathered: Gath
 
 
 def _check_used(context: VerifyContext, table: InodeTable, gathered: Gathered) -> Bools:
-    """Check inodes in use; bool per row: True where the inode cannot be what it claims."""
+    """Check inodes in use; per row: True where the inode is so wrong that e2fsck would clear it."""
     bad = _Fields(context, table).check()
     bodies = check_bodies(context, table)
     found = check_maps(context, table, bodies)
@@ -134,7 +134,7 @@ def _check_used(context: VerifyContext, table: InodeTable, gathered: Gathered) -
 
 
 def _in_use(context: VerifyContext, table: InodeTable) -> Bools:
-    """Per row: True where linked or reserved; reports inodes that are neither and not freed."""
+    """Per row: True where the inode is in use; reports unused ones without a deletion time."""
     is_linked = table.links_count > 0
     reserved = table.number < context.superblock.first_usable_inode
     orphan = is_member(table.number, context.orphans)
@@ -148,7 +148,7 @@ def _in_use(context: VerifyContext, table: InodeTable) -> Bools:
 
 
 class _Fields:
-    """The fields of inodes in use; each test records findings and returns the rows to give up."""
+    """Tests the fields of inodes in use; each test reports findings and returns unusable inodes."""
 
     def __init__(self, context: VerifyContext, table: InodeTable) -> None:
         self.context, self.table = context, table
@@ -159,7 +159,7 @@ class _Fields:
         self.bad = np.zeros(len(table), bool)
 
     def check(self) -> Bools:
-        """Run all tests; bool per row: True where the inode cannot be what it claims."""
+        """Run all tests; per row: True where a test found the inode unusable."""
         self._types()
         self._reserved()
         self._times()

@@ -1,4 +1,4 @@
-"""Link counts, `..` and connectivity: the directory entries against the inodes."""
+"""Check of link counts, `..` and connectivity, from the entries of all directories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ext4kit.verify.context import InodesInUse, VerifyContext
 from ext4kit.verify.directories import Links
 from ext4kit.verify.inodes import DIRECTORY
 
-MOST_LINKS = 65000  # `i_links_count` of a directory with more links is 1 (dir_nlink)
+MOST_LINKS = 65000  # with more links, `i_links_count` of a directory is 1 (dir_nlink)
 
 
 def check_links(context: VerifyContext, facts: InodesInUse, links: Links) -> None:
@@ -44,7 +44,7 @@ def _check_parents(
 def _in_circles(facts: InodesInUse, directories: Rows, parent: Int64s) -> Bools:
     """Per directory: True where its chain of parents never ends (a loop).
 
-    The steps double, so the search ends on loops too.
+    The length of a step doubles each time, so the search also ends on loops.
 
     Args:
         facts: all inodes in use.
@@ -79,7 +79,8 @@ def _check_counts(
 def _without_removed(facts: InodesInUse, links: Links, directory: Bools) -> UInt32s:
     """Number of entries that name each inode, without the `..` of deleted directories.
 
-    Source: kernel fs/ext4/namei.c, `ext4_rmdir`: the parent loses that link at once.
+    Source: kernel fs/ext4/namei.c, `ext4_rmdir`: a deletion removes that link from the parent at
+    once.
     """
     told = links.told[directory & (facts.links_count == 0) & (links.told != 0)]
     above = facts.rows_of(told.astype(np.int64))

@@ -1,4 +1,4 @@
-"""Journal superblock, orphans, orphan file, MMP, the resize inode."""
+"""Check of the journal superblock, orphans, orphan file, MMP block and resize inode."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ext4kit.verify.context import RESIZE, VerifyContext
 SMALLEST_LOG = 1024  # blocks
 MOST_ORPHAN_BLOCKS = 1 << 16
 BLOCKS_AT_ONCE = 256
-LEAST_NAMED = 4  # reserved blocks; with fewer, resize2fs may name none, and e2fsck accepts that
+LEAST_NAMED = 4  # reserved blocks; with fewer, the resize inode may be empty
 
 
 def find_orphans(context: VerifyContext) -> None:
-    """Find the inodes that wait to be freed; check the orphan list and the orphan file."""
+    """Find the orphans, which wait to be freed; check the orphan list and the orphan file."""
     superblock = context.superblock
     if superblock.last_orphan > superblock.inodes_count:
         context.add("orphan-list", "superblock", f"{superblock.last_orphan:,}", byte=1024)
@@ -93,7 +93,7 @@ def _check_journal(context: VerifyContext) -> None:
 
 
 def _check_journal_device(context: VerifyContext) -> None:
-    """Check an external journal; report in the file system's problems why it is unreadable."""
+    """Check an external journal; why it is unreadable becomes a problem of the file system."""
     device = context.fs.journal_device
     if device is None:
         context.add("journal-device", "superblock", byte=1024)
@@ -188,7 +188,7 @@ def _check_orphan_block(context: VerifyContext, inode: Inode, block: int) -> Non
 
 
 def _check_resize_inode(context: VerifyContext) -> None:
-    """Check that it maps the reserved descriptor blocks of group 0, each with its backups."""
+    """Check that the resize inode maps group 0's reserved descriptor blocks with their backups."""
     superblock = context.superblock
     try:
         inode = context.fs.inode(RESIZE)

@@ -1,8 +1,8 @@
-"""Fast recognition of common inodes without errors, by a few comparisons.
+"""Fast recognition, by a few comparisons, of common inodes that have no errors.
 
-An inode that is not in use cannot have a finding of its own. The same holds for a regular file with
-at most one extent and without special properties. Both are recognised here from the bytes of a
-whole table. The tests that find errors process only the other inodes.
+Unused inodes, and regular files with at most one extent and without special properties, are
+recognised here from the bytes of a whole table. None of their own tests could report a finding, so
+the detailed tests process only the other inodes.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _FIELDS = (
     "i_mode", "i_size_lo", "i_dtime", "i_gid", "i_blocks_lo", "i_flags", "i_file_acl_lo",
     "i_size_high", "i_obso_faddr", "i_blocks_high",
 )  # fmt: skip
-_ZEROS = ("i_dtime", "i_file_acl_lo", "i_obso_faddr", "i_blocks_high")  # zero in plain files
+_ZEROS = ("i_dtime", "i_file_acl_lo", "i_obso_faddr", "i_blocks_high")  # 0 in plain files
 _ROOT = INODE.offset_of("i_block")
 _ONE_EXTENT, _NO_EXTENT = (extents.MAGIC | count << 16 for count in (1, 0))
-_LEAF_WITH_ROOM = 4  # `eh_max`, with `eh_depth` 0 above it
+_LEAF_WITH_ROOM = 4  # word of an extent header: `eh_max` 4 and `eh_depth` 0
 _FIRST = _ROOT + extents.HEADER.size
 
 
 @dataclass(frozen=True, slots=True)
 class InodeBatch:
-    """Some inodes: columns from one pass over all, and the bytes of those that need more tests.
+    """A batch of inodes: facts about all of them, and the bytes of those that need more tests.
 
     Attributes:
         lost: numbers of unreadable inodes.
-        unsealed: numbers of inodes with a wrong checksum.
-        facts: all inodes that are not idle.
-        is_special: True for those of them that are not plain files.
-        rows: these, uint8 (n, inode size).
+        unsealed: numbers of the inodes with a wrong checksum.
+        facts: facts about all inodes that are not idle.
+        is_special: True for the inodes in `facts` that are not plain files.
+        rows: bytes of the special inodes, uint8 (n, inode size).
         claims: the extents of the plain files.
     """
 
@@ -95,7 +95,7 @@ def _rows(context: VerifyContext, numbers: Int64s) -> tuple[Bytes2D, Int64s]:
 
 
 def _unsealed(context: VerifyContext, numbers: Int64s, rows: Bytes2D) -> Int64s:
-    """The numbers of inodes with a wrong checksum; an inode that was never used has none."""
+    """Numbers of the inodes with a wrong checksum; never used inodes have none to check."""
     if not context.superblock.has_metadata_checksums:
         return numbers[:0]
     bad = np.flatnonzero(~inode_rows_ok(rows, numbers, context.superblock))
@@ -146,7 +146,7 @@ def _are_idle(context: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
 def _are_plain(context: VerifyContext, numbers: Int64s, words: _Words) -> Bools:
     """Per inode: True for a regular file without possible errors.
 
-    There are none with larger clusters, nor with quotas, which need the owners.
+    With bigalloc or with quotas (which need the owners), no inode counts as plain.
     """
     superblock, features = context.superblock, context.superblock.features
     if RoCompat.QUOTA in features or Incompat.EXTENT not in features:

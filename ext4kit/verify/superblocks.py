@@ -1,4 +1,4 @@
-"""The superblock, its backups, and the consistency of its numbers."""
+"""Check of the superblock, of its backups, and of the consistency of its numbers."""
 
 from __future__ import annotations
 
@@ -112,11 +112,11 @@ def _check_backup(context: VerifyContext, group: int) -> None:
 
 
 def _differences(primary: Superblock, copy: Superblock, group: int) -> list[str]:
-    """Names of the fields in which a copy differs from the primary but should not."""
+    """Names of the fields that differ in a copy from the primary, but must not."""
     may_differ = set()
-    if Compat.RESIZE_INODE not in primary.features:  # tune2fs drops both only in the primary
+    if Compat.RESIZE_INODE not in primary.features:  # tune2fs clears both only in the primary
         may_differ.add("reserved_gdt_blocks")
-    if copy.revision == ORIGINAL_REVISION:  # the kernel raises it only in the primary
+    if copy.revision == ORIGINAL_REVISION:  # the kernel raises the revision only in the primary
         may_differ.add("revision")
     same = (name for name in SAME if name not in may_differ)
     names = [name for name in same if getattr(primary, name) != getattr(copy, name)]

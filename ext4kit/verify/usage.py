@@ -1,4 +1,4 @@
-"""Bitmaps, counts and quota files against the actual usage of blocks and inodes."""
+"""Check of bitmaps, counts and quota files against the actual usage of blocks and inodes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ext4kit.verify.groups import group_starts, overheads
 from ext4kit.verify.inodes import DIRECTORY
 
 BITMAPS_AT_ONCE = 64
-RUNS_TOLD = 8  # runs of bits in one finding
-MOST_BYTES = 1 << 28  # of a quota file
+RUNS_TOLD = 8  # most runs of bits that a finding lists
+MOST_BYTES = 1 << 28  # largest quota file that is read
 
 
 def check_usage(context: VerifyContext, facts: InodesInUse) -> int:
-    """Check blocks, then inodes; return the number of blocks in use."""
+    """Check the usage of blocks, then of inodes; return the number of blocks in use."""
     claims = _in_order(context)
     _check_twice(context, claims)
     ratio, base = context.superblock.cluster_ratio, context.superblock.first_data_block
@@ -49,7 +49,7 @@ def _in_order(context: VerifyContext) -> BlockClaims:
     begin, end = context.superblock.first_data_block, context.blocks_count
     start = np.clip(claims.start, begin, end)
     length = np.clip(claims.start + claims.length, begin, end) - start
-    order = np.argsort(start, kind="stable")  # fast: files are mostly in order
+    order = np.argsort(start, kind="stable")  # fast for files mostly in order
     order = order[length[order] > 0]
     placed = start[order]
     if (placed[1:] == placed[:-1]).any():
@@ -59,7 +59,7 @@ def _in_order(context: VerifyContext) -> BlockClaims:
 
 
 def _check_twice(context: VerifyContext, claims: BlockClaims) -> None:
-    """Report overlapping runs; clusters of one owner may be shared."""
+    """Report overlapping runs; runs of one owner may share a cluster."""
     if RoCompat.SHARED_BLOCKS in context.superblock.features or not len(claims):
         return
     start, length, owner = claims.start, claims.length, claims.owner
@@ -84,12 +84,12 @@ def _check_twice(context: VerifyContext, claims: BlockClaims) -> None:
             f"inode {o}" if o != METADATA else "file system metadata" for o in owners
         )
 
-    inode = np.where(owner == METADATA, np.roll(owner, 1), owner)  # the first is in no other
+    inode = np.where(owner == METADATA, np.roll(owner, 1), owner)  # metadata overlaps an inode
     context.add_rows("block-claimed-twice", "block", over, names, inode=inode, block=start)
 
 
 def _per_group(used: Intervals, size: int, groups: int) -> Int64s:
-    """int64 (groups,): members in use in each group of `size`."""
+    """Number of members in use in each group of `size` members, int64 (groups,)."""
     edges = np.arange(groups + 1) * size
     place = np.searchsorted(used.start, edges)
     below = np.append(0, np.cumsum(used.length))[place]
@@ -97,7 +97,7 @@ def _per_group(used: Intervals, size: int, groups: int) -> Int64s:
 
 
 def _bits_of(used: Intervals, low: int, count: int) -> UInt8s:
-    """uint8 (count,): 1 for each member in use, from `low` on."""
+    """uint8 (count,): 1 for each member from `low` on that is in use."""
     first, end = used.start, used.end
     a, b = np.searchsorted(end, low, "right"), np.searchsorted(first, low + count)
     step = np.zeros(count + 1, np.int8)
@@ -120,7 +120,7 @@ def _runs_in_words(bits: Bools, low: int, ratio: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Bitmaps:
-    """The bitmaps of blocks or inodes, and what they should hold.
+    """The bitmaps of blocks or inodes, and the members that they should mark.
 
     Attributes:
         name: "block" or "inode".
@@ -128,9 +128,9 @@ class _Bitmaps:
         is_written: bool per group: False for a bitmap that was never initialised.
         size: bits per group.
         room: bits of each group that stand for members of the file system.
-        used: members in use, counted through all groups.
+        used: members in use, numbered over all groups.
         numbers: number of each group's first member.
-        ratio: numbers per member.
+        ratio: block or inode numbers per member.
     """
 
     context: VerifyContext
@@ -180,7 +180,7 @@ class _Bitmaps:
         )  # fmt: skip
 
     def _differing(self, groups: Rows, rows: Bytes2D) -> Iterator[tuple[int, UInt8s]]:
-        """(group, its bitmap) of bitmaps that differ from the expected one, including padding."""
+        """(group, bitmap) for each bitmap that differs from the expected one, including padding."""
         if not len(groups):
             return
         expected = np.ones((len(groups), rows.shape[1] * 8), np.uint8)
@@ -267,7 +267,7 @@ def _are_written(context: VerifyContext, flag: GroupFlags) -> Bools:
 
 
 def _rooms(context: VerifyContext, size: int, total: int) -> Int64s:
-    """Per group: its part of all members of the file system."""
+    """Per group: its number of members."""
     return np.clip(total - np.arange(len(context.fs.groups)) * size, 0, size)
 
 
@@ -277,7 +277,7 @@ def _compare_counts(context: VerifyContext, code: str, stored: Int64s, found: In
 
 
 def _compare_total(context: VerifyContext, code: str, stored: int, found: int) -> None:
-    """Compare the superblock's count, which the kernel does not update while mounted."""
+    """Compare a count of the superblock, which the kernel does not update while mounted."""
     if stored != found and not context.superblock.needs_recovery:
         context.add(code, "superblock", f"{stored:,}", f"{found:,}", byte=1024)
 

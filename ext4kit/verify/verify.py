@@ -24,8 +24,8 @@ class Verification:
 
     Attributes:
         findings: the findings.
-        inodes, directories, blocks: numbers of inodes in use, of directories among them, and of
-            blocks in use.
+        inodes, directories, blocks: number of inodes in use, of directories among these inodes, and
+            of blocks in use.
     """
 
     findings: Findings

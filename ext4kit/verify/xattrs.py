@@ -1,4 +1,4 @@
-"""Extended attributes: in inode bodies, in attribute blocks, and values in separate inodes."""
+"""Check of extended attributes in inode bodies and blocks, and of values in separate inodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ext4kit.verify.context import (
 )
 
 BLOCKS_AT_ONCE = 2048
-CONTEXT_SIZES = (28, 40)  # version 1 and 2 of fscrypt
+CONTEXT_SIZES = (28, 40)  # of versions 1 and 2 of fscrypt
 _CHECKSUM = XATTR_BLOCK_HEADER.offset_of("h_checksum")
 LEAST_EXTRA = 4  # size of `i_extra_isize` and `i_checksum_hi`
 VALUE_STEPS = 1 << 14  # words of a value that a hash covers
@@ -39,13 +39,12 @@ VALUE_STEPS = 1 << 14  # words of a value that a hash covers
 
 @dataclass(frozen=True, slots=True)
 class BodyAttributes:
-    """Data from the attributes in inode bodies, one row for each inode.
+    """Facts from the attributes in inode bodies, one row for each inode.
 
     Attributes:
         inline_size: bytes of inline data after the first 60; -1 without such an attribute.
-        is_encrypted: True where it has an encryption context.
-        charges: (n, 2): bytes of values in separate inodes, in whole clusters; number of such
-            values.
+        is_encrypted: True where the inode has an encryption context.
+        charges: (n, 2): bytes (in whole clusters) and number of the values in separate inodes.
     """
 
     inline_size: Int64s
@@ -80,7 +79,7 @@ def check_bodies(context: VerifyContext, table: InodeTable) -> BodyAttributes:
 
 
 def charges(context: VerifyContext, entries: XattrEntries) -> Int64s:
-    """(n, 2) bytes and inodes charged to the owner of an entry: values in separate inodes.
+    """(n, 2): bytes and inodes charged to an entry's owner for a value in a separate inode.
 
     Source: kernel fs/ext4/xattr.c, `ext4_xattr_inode_alloc_quota`.
     """
@@ -105,7 +104,7 @@ def block_charges(context: VerifyContext, table: InodeTable) -> Int64s:
 
 
 def _wrong_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> Bools:
-    """Per entry: True where neither hash matches; False where the value lies elsewhere."""
+    """Per entry: True where neither hash matches; always False for values in separate inodes."""
     own = np.flatnonzero(entries.value_inode == 0)
     hashes = entry_hashes(rows, entries.take(own), base)
     wrong = np.zeros(len(entries), bool)
@@ -184,7 +183,7 @@ def check_values(context: VerifyContext, facts: InodesInUse, values: list[InodeT
     row = facts.rows_of(value)
     good = (row >= 0) & (facts.flags[row] & int(InodeFlags.EA_INODE) != 0)
     context.add_inodes("xattr-value-inode", owner, ~good, value)
-    if Incompat.EA_INODE not in context.superblock.features:  # the kernel refuses these inodes
+    if Incompat.EA_INODE not in context.superblock.features:  # else the kernel refuses them
         context.add_inodes("xattr-value-inode", owner, good, "a value inode without ea_inode")
     stored = facts.size[row]
     context.add_inodes("xattr-value-inode", owner, good & (stored != size), size, stored)
@@ -196,7 +195,7 @@ def check_values(context: VerifyContext, facts: InodesInUse, values: list[InodeT
 def _check_references(
     context: VerifyContext, table: InodeTable, referred: Int64s, counts: Rows
 ) -> None:
-    """Check reference counts, which such an inode holds in its change time and version fields."""
+    """Check the reference counts, which value inodes hold in the change time and version fields."""
     raw = INODE.columns(table.raw)
     stored = join(raw["i_ctime"].view("<u4"), raw["i_version"], 32)
     have = values_at(counts, SortedIndex(referred).rows(table.number))
@@ -211,7 +210,7 @@ class XattrEntries(Table):
 
     Attributes:
         area: row of the area.
-        offset: byte offset of the entry in it.
+        offset: byte offset of the entry in its area.
     """
 
     area: Int64s
@@ -232,7 +231,7 @@ def body_areas(words: UInt32s, extra: Int64s) -> tuple[Bools, Rows]:
         extra: `i_extra_isize` of each.
 
     Returns:
-        Bool per inode, True where `i_extra_isize` is wrong; rows of the inodes with attributes.
+        (Bool per inode: True where `i_extra_isize` is wrong; rows of the inodes with attributes).
     """
     size = words.shape[1] * 4
     wrong = (extra < LEAST_EXTRA) | (extra > size - GOOD_OLD_SIZE) | (extra % 4 != 0)
@@ -254,8 +253,8 @@ def read_attributes(
         base: int64 (areas,), origin of value offsets.
 
     Returns:
-        The entries without those whose value exceeds the area; int64 (areas,), end of each list;
-        bool (areas,), True where an entry or a value exceeds the area.
+        (The entries except those whose value exceeds the area; int64 (areas,): end of each list of
+        entries; bool (areas,): True where an entry or a value exceeds the area).
     """
     size = rows.shape[1]
     flat = np.ascontiguousarray(rows).reshape(-1)
@@ -307,7 +306,7 @@ def colliding_areas(entries: XattrEntries, base: Int64s, start: Int64s, end: Int
 def entry_hashes(rows: Bytes2D, entries: XattrEntries, base: Int64s) -> UInt32s:
     """Expected `e_hash` (2, n), by unsigned and by signed characters of the name.
 
-    For entries whose value is in the area.
+    The values of the entries must be in their area.
     """
     size, flat = rows.shape[1], np.ascontiguousarray(rows).reshape(-1)
     name = entries.area * size + entries.offset + XATTR_ENTRY.size

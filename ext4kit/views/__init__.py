@@ -1,4 +1,4 @@
-"""Trees of files beside the live one: deleted files, versions, earlier times, unallocated space.
+"""File trees in addition to the live one: deleted files, versions, earlier times and so on.
 
 Every view is a `filesystem.view.View`; `opening.open_view` opens one by its name.
 """

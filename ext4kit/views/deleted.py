@@ -1,7 +1,8 @@
-"""Deleted files as a tree, by their last paths.
+"""The deleted files as a tree of their last paths.
 
-Files without a path are below `/$Unnamed`, contents without an inode below `/$Carved`. Of several
-files of one path the one that was deleted last has the path; the others get `~2`, `~3` ...
+Files without a path are below `/$Unnamed`, and contents without an inode below `/$Carved`. If
+several files had the same path, the file that was deleted last keeps the path, and `~2`, `~3` ...
+is appended to the names of the other files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ext4kit.recovery.tree_paths import CARVED, tree_path
 from ext4kit.units import Progress
 from ext4kit.workspace import Workspace
 
-_INFERRED = CARVED + b"/inferred"  # files whose content was found without their map
+_INFERRED = CARVED + b"/inferred"  # folder of files whose content was found without their block map
 _Index = dict[bytes, dict[bytes, "int | None"]]  # folder -> name -> row of the files
 
 
@@ -30,7 +31,7 @@ class DeletedNode(Node):
     """A deleted file or directory, an earlier version, or content without an inode.
 
     Attributes:
-        file: its record.
+        file: the record of the deleted file.
     """
 
     file: DeletedFile = field(kw_only=True, repr=False)
@@ -48,13 +49,13 @@ class DeletedNode(Node):
 
     @property
     def further_paths(self) -> tuple[bytes, ...]:
-        """Other full paths that it had."""
+        """Other full paths that the file had."""
         known = () if self.file.path in (None, self.path) else (self.file.path,)
         return (*known, *self.file.further_paths)
 
     @property
     def deletion_time(self) -> int | None:
-        """When it was deleted, ns."""
+        """Time of the deletion, ns."""
         return self.file.deletion_time
 
     @property
@@ -64,19 +65,19 @@ class DeletedNode(Node):
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Why it is not intact."""
+        """Reasons why the content is not intact."""
         return self.file.reasons
 
     def children(self) -> Iterable[Node]:
-        """What was deleted in the directory, by name."""
+        """The deleted files of the directory, by name."""
         return self.below.in_folder(self.path)
 
     def child(self, name: bytes) -> Node | None:
-        """What has a name in the directory."""
+        """The node with a given name in the directory; None for none."""
         return self.below.named(self.path, name)
 
     def content(self) -> Content | None:
-        """The bytes that `recover` writes; None where nothing is left."""
+        """The bytes that `recover` writes; None if nothing is left."""
         return self.file.content() if is_written(self.file) else None
 
     def link_target(self) -> bytes | None:
@@ -94,7 +95,7 @@ def deleted_id(file: DeletedFile) -> NodeId:
     if file.inode is None:
         return NodeId("carved", detail=f"block-{file.first_block}")
     if file.superseded:
-        state = f"{zlib.crc32(file.inode.raw):08x}"  # one inode may have several
+        state = f"{zlib.crc32(file.inode.raw):08x}"  # one inode may have several versions
         return NodeId("earlier", file.inode.number, file.inode.generation, state)
     return NodeId("deleted", file.inode.number, file.inode.generation)
 
@@ -102,10 +103,10 @@ def deleted_id(file: DeletedFile) -> NodeId:
 class DeletedView(View):
     """The deleted files of a file system.
 
-    Content without an inode is searched when `/$Carved` is first read.
+    Content without an inode is searched for when `/$Carved` is first read.
 
     Args:
-        workspace: of the file system.
+        workspace: the workspace of the file system.
         versions: whether earlier versions are included.
         sources: where to search.
         progress: called with (done, total) during the search.
@@ -127,7 +128,7 @@ class DeletedView(View):
         return (self._node(path, name) for name in sorted(self._index_of(path).get(path, {})))
 
     def named(self, path: bytes, name: bytes) -> Node | None:
-        """The node of a name in a directory, None for none."""
+        """The node with a given name in a directory, None for none."""
         return self._node(path, name) if name in self._index_of(path).get(path, {}) else None
 
     def _node(self, folder: bytes, name: bytes) -> Node:
@@ -138,20 +139,20 @@ class DeletedView(View):
         return DeletedNode(deleted_id(file), path, file.inode, file=file, below=self)
 
     def _folder(self, path: bytes) -> Folder:
-        """A directory that was not deleted itself, or of which no record is left."""
+        """A directory that was not deleted itself, or that has no record."""
         name = path.decode("utf-8", "surrogateescape")
         identity = NodeId("deleted", detail=f"folder:{name}")
         return Folder(identity, path or b"/", fill=lambda: self.in_folder(path))
 
     @cached_property
     def _files(self) -> Sequence[DeletedFile]:
-        """What is found without carving."""
+        """The deleted files found without carving."""
         sources = self._sources - {SearchSource.RUNS}
         return self.workspace.deleted(self._versions, sources, self._progress).files
 
     @cached_property
     def _carved(self) -> Sequence[DeletedFile]:
-        """What is found with carving."""
+        """The deleted files found with carving."""
         return self.workspace.deleted(self._versions, self._sources, self._progress).files
 
     @property
@@ -160,7 +161,7 @@ class DeletedView(View):
 
     @cached_property
     def _index(self) -> _Index:
-        """Files with an inode."""
+        """The index of files with an inode."""
         index: _Index = {b"": {}}
         if self._has_carved:
             index[b""][CARVED[1:]] = None
@@ -170,7 +171,7 @@ class DeletedView(View):
 
     @cached_property
     def _carved_index(self) -> _Index:
-        """Contents without an inode, and files whose content was found without their map."""
+        """The index of contents without an inode, and of files found without their block map."""
         index: _Index = {CARVED: {}}
         if self._has_carved:
             each = enumerate(self._carved)
@@ -190,25 +191,25 @@ def _is_carved(folder: bytes) -> bool:
 
 
 def _place(index: _Index, found: list[tuple[int, bytes, bool]]) -> None:
-    """Enter files; the folders above them, and further names where one is taken, are made.
+    """Enter files in an index, with their parent directories; a name that is taken gets a suffix.
 
     Args:
-        index: where to enter them.
-        found: (row, path, whether it is a directory) of each.
+        index: the index to enter the files in.
+        found: (row, path, whether it is a directory) of each file.
     """
     for _, path, _ in found:
         _make_folder(index, path.rpartition(b"/")[0])
     for row, path, is_directory in found:
         folder, _, name = path.rpartition(b"/")
         here = index[folder]
-        if is_directory and here.get(name, row) is None:  # a folder of others is this one
+        if is_directory and here.get(name, row) is None:  # entered before, as a parent directory
             here[name] = row
             continue
         here[free_name(name, here)] = row
 
 
 def _make_folder(index: _Index, folder: bytes) -> None:
-    """Enter a folder and those above it."""
+    """Enter a directory and its parents in an index."""
     below: list[bytes] = []
     while folder not in index:
         index[folder] = {name: None for name in below}

@@ -1,7 +1,7 @@
 """The file system at earlier times: `/2026-03-01T03:00/etc/passwd`, `/2h/etc`, `/tid-4711/etc`.
 
-Every time that the journal covers can be looked up; a listing shows some of its commits. A span as
-`2h` counts back from the last time that the file system tells of itself.
+Every time that the journal covers can be looked up; a listing shows only some of the commits. A
+span such as `2h` is counted back from the last time recorded in the file system.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _TID = "tid-"
 
 @dataclass(frozen=True)
 class _Moments(Folder):
-    """The root: each name of a time is in it."""
+    """The root directory, in which every name of a time can be looked up."""
 
     workspace: Workspace = field(kw_only=True, repr=False, compare=False)
 
     def child(self, name: bytes) -> Node | None:
-        """The file system at the time that a name means; None where the journal has no such."""
+        """The file system at the time that a name stands for; None if the journal lacks it."""
         return moment_node(self.workspace, name.decode("utf-8", "replace"))
 
 
 class MomentsView(View):
-    """The states that the journal records, each a directory.
+    """The states of the file system that the journal records, each as a directory.
 
     Args:
-        workspace: of the file system as it is.
+        workspace: the workspace of the present file system.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -49,7 +49,7 @@ class MomentsView(View):
         super().__init__(_Moments(NodeId("as-of"), b"/", fill=self._listed, workspace=workspace))
 
     def _listed(self) -> Iterable[Node]:
-        """At most `MOST_LISTED` commits, evenly among all; none without a journal."""
+        """At most `MOST_LISTED` commits, spread evenly over all commits; none without a journal."""
         try:
             times = recorded_range(self._workspace).commit_times
         except RequestError:
@@ -67,7 +67,7 @@ class MomentsView(View):
 
 
 def moment_node(workspace: Workspace, name: str) -> Node | None:
-    """The root directory at a time, or after a transaction as `tid-4711`; None for no such."""
+    """The root directory at a time, or as of a transaction (`tid-4711`); None if there is none."""
     try:
         if name.startswith(_TID) and name[len(_TID) :].isdigit():
             wanted: int | Moment = int(name[len(_TID) :])

@@ -67,15 +67,15 @@ _OPENERS: dict[str, Callable[[Workspace, Progress | None], View]] = {
 
 
 def open_view(workspace: Workspace, name: str, progress: Progress | None = None) -> View:
-    """A view of a file system; what it needs is read when it is first asked for.
+    """Open a view of a file system; its data are read when they are first needed.
 
     Args:
-        workspace: of the file system.
-        name: of `VIEW_NAMES`.
+        workspace: the workspace of the file system.
+        name: one of `VIEW_NAMES`.
         progress: called with (done, total) while deleted files are searched.
 
     Raises:
-        RequestError: there is no such view.
+        RequestError: there is no view of that name.
     """
     if name not in VIEW_NAMES:
         raise RequestError(f"no view {name!r} (there are: {', '.join(VIEW_NAMES)})")

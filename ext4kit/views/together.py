@@ -1,4 +1,4 @@
-"""Two views side by side: what is live and what was deleted in one tree."""
+"""Two views joined into one tree, such as the live and the deleted files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ext4kit.reasons import Reason
 
 @dataclass(frozen=True)
 class JoinedNode(Node):
-    """A node of one of two views, and the directory of the same path in the other one.
+    """A node of one of two views, and the directory with the same path in the other view.
 
     Attributes:
         own: the node.
-        other: the directory in the other view; None where there is none.
+        other: the directory in the other view; None if there is none.
     """
 
     own: Node = field(kw_only=True, repr=False, compare=False)
@@ -25,7 +25,7 @@ class JoinedNode(Node):
 
     @classmethod
     def of(cls, path: bytes, own: Node, other: Node | None = None) -> JoinedNode:
-        """The node under a path of the joined tree."""
+        """The node for a path of the joined tree."""
         return cls(own.id, path, own.inode, own=own, other=other)
 
     @property
@@ -40,12 +40,12 @@ class JoinedNode(Node):
 
     @property
     def further_paths(self) -> tuple[bytes, ...]:
-        """Other full paths that it had."""
+        """Other full paths that the file had."""
         return (*(() if self.own.path == self.path else (self.own.path,)), *self.own.further_paths)
 
     @property
     def deletion_time(self) -> int | None:
-        """When it was deleted, ns."""
+        """Time of the deletion, ns."""
         return self.own.deletion_time
 
     @property
@@ -59,7 +59,7 @@ class JoinedNode(Node):
         return self.own.reasons
 
     def children(self) -> Iterable[Node]:
-        """What is in it in either view, by name; a second one of a name gets `~2`."""
+        """The nodes in the directory in either view, by name; a second one of a name gets `~2`."""
         above = self.path.rstrip(b"/") + b"/"
         mine = {node.name: node for node in self.own.children()}
         others = {} if self.other is None else {n.name: n for n in self.other.children()}
@@ -76,9 +76,9 @@ class JoinedNode(Node):
         return (node for _, node in sorted(found.items()))
 
     def child(self, name: bytes) -> Node | None:
-        """What has a name in it."""
+        """The node with a given name in the directory; None for none."""
         own, other = self.own.child(name), self.other.child(name) if self.other else None
-        if own is None:  # maybe a name with ~2
+        if own is None:  # may be a name with ~2
             return super().child(name) if other is None or b"~" in name else self._beside(other)
         are_folders = other is not None and {own.kind, other.kind} == {"directory"}
         return replace(self._beside(own), other=other if are_folders else None)
@@ -100,5 +100,5 @@ class JoinedNode(Node):
 
 
 def joined(first: View, second: View) -> View:
-    """Two views as one; of a name that both have, the first has it and the second gets `~2`."""
+    """Join two views; a name that is in both stays in the first and gets `~2` in the second."""
     return View(JoinedNode.of(b"/", first.root, second.root))

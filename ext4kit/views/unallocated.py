@@ -1,4 +1,4 @@
-"""The unallocated space as files: one for each run of unallocated blocks that the evidence has."""
+"""The unallocated space as files, one for each run of unallocated blocks with data."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class RunNode(Node):
     """Consecutive unallocated blocks.
 
     Attributes:
-        blocks: reads them.
+        blocks: reader of the blocks.
         first: the first block.
-        count: blocks.
+        count: number of blocks.
     """
 
     blocks: BlockReader = field(kw_only=True, repr=False, compare=False)
@@ -45,7 +45,7 @@ class UnallocatedView(View):
     """`/block-FIRST-LAST` for each run of unallocated blocks.
 
     Args:
-        workspace: of the file system.
+        workspace: the workspace of the file system.
     """
 
     def __init__(self, workspace: Workspace) -> None:

@@ -22,28 +22,28 @@ class VersionNode(Node):
     """A version of a file.
 
     Attributes:
-        version: its record.
+        version: the record of the version.
     """
 
     version: FileVersion = field(kw_only=True, repr=False, compare=False)
 
     @property
     def grade(self) -> str | None:
-        """Grade of the content; None for the file as it is."""
+        """Grade of the content; None for the present version."""
         return self.version.grade
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Why it is not intact."""
+        """Reasons why the content is not intact."""
         return () if self.version.file is None else self.version.file.reasons
 
     @property
     def deletion_time(self) -> int | None:
-        """When it was deleted, ns."""
+        """Time of the deletion, ns."""
         return None if self.version.file is None else self.version.file.deletion_time
 
     def content(self) -> Content | None:
-        """The bytes; None where nothing is left."""
+        """The bytes of the version; None if nothing is left."""
         return self.version.content
 
 
@@ -51,8 +51,8 @@ class VersionsView(View):
     """The versions of all files.
 
     Args:
-        workspace: of the file system.
-        files: the tree of the files: live and deleted ones.
+        workspace: the workspace of the file system.
+        files: tree of the live and the deleted files.
         progress: called with (done, total) during the search of each file.
     """
 
@@ -61,7 +61,7 @@ class VersionsView(View):
         super().__init__(self._folder(files.root))
 
     def _folder(self, node: Node) -> Folder:
-        """A directory, with a folder for each file in it."""
+        """A directory of the view, with a folder for each file in the original directory."""
         is_directory = node.kind == "directory"
         fill = partial(self._inside, node) if is_directory else partial(self.of, node.path)
         name = node.path.decode("utf-8", "surrogateescape")
@@ -73,7 +73,7 @@ class VersionsView(View):
         return (self._folder(below) for below in each if below.kind in ("directory", "file"))
 
     def of(self, path: bytes) -> Iterable[Node]:
-        """The versions of the file at a path, oldest first; none where it has none."""
+        """The versions of the file at a path, oldest first; empty if it has none."""
         sources = ALL_SOURCES - {SearchSource.RUNS}
         try:
             found = find_versions(self._workspace, path, sources, self._progress)

@@ -33,14 +33,15 @@ ENTRY_WORDS, ENTRY_HEAD, NAME_LENGTH_AT = 66, 8, 6  # of a directory entry, of 2
 
 PAGE = """# Names of deleted files, by kernel
 
-Written by `make names`, from the images that the recipes make on each kernel.
+This page is written by `make names`, from the images that the recipes make on each kernel.
 
 Kernels before 5.13 leave a removed entry, its name and its inode number, in the directory. `fls
--rdp` of The Sleuth Kit lists such entries as they stand. *Right* is a path with the inode number of
-the file that had both when it was deleted. *Standing* are deleted files of which a directory entry,
-name and inode number, is anywhere in the image: no tool can read more of them. ext4kit's paths are
-counted by what they rest on (`path_ground`); *listed* are right pairs of fls that ext4kit gives
-among the removed names alone (`deleted --names`), *missing* those that it gives nowhere.
+-rdp` of The Sleuth Kit lists such entries as they are. A path counts as *right* if it is given with
+the inode number of a file that had this path and this number when it was deleted. *Standing* counts
+deleted files of which a directory entry, with name and inode number, is still anywhere in the
+image; no tool can find more names. The paths that ext4kit gives are counted by the evidence for
+them (`path_ground`). *Listed* counts right pairs of fls that ext4kit gives only among the removed
+names (`deleted --names`), and *missing* counts those that it gives nowhere.
 
 {sums}
 

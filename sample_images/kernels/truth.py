@@ -25,13 +25,13 @@ _SECTION = """
 {table}
 """
 _TEXT = """\
-Written by `python -m sample_images.kernels.truth --page docs/truth.md` from the counts of
-`make fuzz-kernel`.
+This section is written by `python -m sample_images.kernels.truth --page docs/truth.md` from the
+counts of `make fuzz-kernel`.
 
-Histories of {operations} operations, of all layouts alike; what two kernels do with the same seed
-differs. A user-mode kernel owns its clock, so minutes pass between its operations and up to days
-between its mounts. *Exact kept* is the share of the files that came back exactly, with any content,
-that are graded intact or consistent.
+Histories of {operations} operations ran on all layouts, with the same number of histories for each;
+two kernels act differently on the same seed. A user-mode kernel has its own clock, so minutes pass
+between its operations and up to days between its mounts. *Exact kept* is the share of files graded
+intact or consistent among the files that were recovered exactly and are not empty.
 """
 _COLUMNS = (
     "kernel", "images", "deleted files", "intact", "of these wrong", "consistent",

@@ -51,15 +51,15 @@ Written by `make proof SEED={seed}`, on kernel {kernel}.
 
 Each of {recipes} recipes was made, recovered, and judged by `ext4check.py`, one file of 500 lines
 that shares no code with ext4kit ([how to use it](guide.md#checking-a-manifest-without-ext4kit)).
-*Undecided* are records of which it cannot tell: carved content without an inode, maps and names
-put together from freed metadata, fast commits.
+*Undecided* counts records that it can neither confirm nor refute: carved content without an inode,
+maps and names rebuilt from freed metadata, and images with fast commits.
 
 {grades}
 
 ## Changed records
 
-In confirmed intact records one fact was changed at random, {changes:,} times. {refuted:,} of the
-changed records were refuted.
+In confirmed records with the grade intact one fact was changed at random, {changes:,} times.
+{refuted:,} of the changed records were refuted.
 
 {facts}
 
@@ -69,7 +69,7 @@ changed records were refuted.
 
 ## What records rest on
 
-What `ext4kit explain` says of two files of each grade{short}.
+This is the output of `ext4kit explain` for two files of each grade{short}.
 
 {texts}
 """

@@ -45,21 +45,22 @@ PAGE = """# How often a grade is right
 Written by `{command}`.
 
 Random histories ran on {images} images of all layouts, on kernel {kernel}: files were created,
-written, truncated, renamed and deleted within seconds, also past the page cache and through
-mappings; mounts ended with an unmount, a copy of the mounted device or a power cut, some followed
-by e2fsck or a replay. Each file that was deleted is compared with what it held last.
+written, truncated, renamed and deleted within seconds, also with direct I/O and through mappings.
+Each mount ended with an unmount, a copy of the mounted device or a power cut, and some were
+followed by e2fsck or a replay. The recovered content of each deleted file is compared with its last
+content.
 
 {table}
 
-Of {intact} files graded intact {wrong} have other bytes than the file held last. Of the files that
-came back exactly and have any content, {kept} are graded intact or consistent. Of {paths} paths
-{wrong_paths} are ones that the file never had. *Older* is the content of an earlier moment of the
-same file, *empty* no byte or zeros alone, *mixed* has some bytes that were never the file's,
-*foreign* none that were. Earlier versions that a record calls so are compared with every version of
-the file.
+Of {intact} files graded intact, {wrong} have bytes that differ from the last content of the file.
+Of the files that were recovered exactly and are not empty, {kept} are graded intact or consistent.
+Wrong paths, which the file never had: {wrong_paths} of {paths}. *Older* is an earlier content of
+the same file. *Empty* is no bytes or only zeros. *Mixed* has some bytes that never belonged to the
+file. *Foreign* has no bytes that belonged to the file. If a record is marked as an earlier version,
+it is compared with every version of the file.
 
-Histories like these are harder than disks in use: most files are deleted within a second of their
-last change, and the next ones take their blocks.
+Such histories are harder than real disks: most files are deleted within a second of their last
+change, and the next files take their blocks.
 
 | layout | deleted files | intact | of these wrong | consistent | of these exact |
 |---|---|---|---|---|---|

@@ -28,13 +28,15 @@ _LARGE, _RECORD = 48 * MIB, 64 << 10
 _INTRODUCTION = """\
 # Workloads of the classic benchmarks
 
-What comes back of files that benchmarks made and removed: *postmark* makes, changes and removes
-mails of 500 to 10,000 bytes and removes the rest at the end; *bonnie++* makes, reads and removes
-small files in order, then at random; *iozone* writes, rewrites and removes one large file. *Files*
-counts deleted files, *still there* those whose blocks hold their bytes at the end and whose map the
-evidence shows; *came* of these, and *exact* of all, came back byte for byte, *paths* under the path
-that the log shows. *False* counts contents that are graded intact and are not the file's, live
-files, and files of lives that never were. `make workloads` makes this page on the running kernel.
+The table shows how many of the files that benchmarks created and deleted are recovered. *postmark*
+creates, changes and deletes mails of 500 to 10,000 bytes and deletes the rest at the end;
+*bonnie++* creates, reads and deletes small files in order, then at random; *iozone* writes,
+rewrites and deletes one large file. *Files* counts deleted files. *Still there* counts those whose
+blocks hold their bytes at the end and whose map the evidence shows, and *came* counts how many of
+these were recovered byte for byte. *Exact* counts all files that were recovered byte for byte.
+*Paths* counts files recovered under the path that the journal shows, of all files with such a path.
+*False* counts files graded intact with content of another file, live files, and files that never
+existed. `make workloads` makes this page on the running kernel.
 """
 _HEADINGS = (
     "| file system | workload | files | still there | came | exact | paths | false |",

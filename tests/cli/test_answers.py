@@ -107,7 +107,7 @@ def test_after_the_journal_has_wrapped(
 def test_a_wrapped_journal_is_not_told_as_a_loss_of_everything(built: Images, ext4kit: Cli) -> None:
     image = built("forgotten_documents").image
     done = ext4kit("deleted", image)
-    assert "contents without a name" in done.stdout
+    assert "carved files without a name" in done.stdout
     assert "documents" in done.stdout
     assert "The journal reaches back to" in done.stdout
     assert f"`ext4kit recover {image} -o OUT`" in done.stdout

@@ -26,6 +26,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("extract", "/", "-o", "OUT"),
     ("deleted",),
     ("recover", "-o", "OUT"),
+    ("who", "1-200"),
+    ("blocks", "--slack", "-o", "OUT"),
     ("verify",),
     ("timeline",),
     ("journal list",),

@@ -197,7 +197,7 @@ def test_a_report_without_a_recorded_hash_says_so(run: Run, disk: Path) -> None:
     done = run("report", disk, "--quick", "--verify-evidence")
     assert done.returncode == 0
     said = " ".join(done.stdout.decode().split())
-    assert "none in or beside the image: nothing to compare with" in said
+    assert "neither the image nor a file beside it has hashes to compare with" in said
 
 
 def test_the_case_record_has_the_recorded_hashes_of_a_split_image(

@@ -55,8 +55,8 @@ def test_a_part_that_is_no_file_of_the_folder_is_refused(
     assert run(["volumes", str(folder / first)]) == 3
     said = capsys.readouterr().err
     assert said == (
-        f"ext4kit: {folder / second}: by its name a piece of {first}, but it is {what}; put the"
-        " piece itself there, or take this one away\n"
+        f"ext4kit: {folder / second}: by its name a part of {first}, but it is {what}; put the "
+        "part itself there, or remove this one\n"
     )
 
 
@@ -93,7 +93,7 @@ def test_of_links_to_an_image_elsewhere_its_place_is_named(tmp_path: Path) -> No
         (tmp_path / "disk" / name).write_bytes(b"1" * 4096)
         (tmp_path / "links" / name).symlink_to(tmp_path / "disk" / name)
     there = tmp_path / "disk" / "disk.001"
-    with pytest.raises(AccessError, match=f"open the image where it lies, {there}$"):
+    with pytest.raises(AccessError, match=f"open the image at its own path, {there}$"):
         open_evidence(tmp_path / "links" / "disk.001")
     with open_evidence(there) as evidence:
         assert evidence.source.size == 8192

@@ -98,8 +98,9 @@ class Places:
         for out in (self.out, self.other):
             if out.is_dir():
                 shutil.rmtree(out)
-            for left in (out, out.with_name(f"{out.name}.incomplete")):
-                left.unlink(missing_ok=True)
+            for name in (out.name, f"{out.name}.map.tsv"):
+                for left in (out.with_name(name), out.with_name(f"{name}.incomplete")):
+                    left.unlink(missing_ok=True)
 
 
 def failures(

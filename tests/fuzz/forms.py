@@ -60,6 +60,9 @@ FORMS: tuple[tuple[str, ...], ...] = (
      "recover IMAGE -o OUT --partial among --resume"),
     ("explain IMAGE INODE", "explain IMAGE TARGET --versions", "explain IMAGE INODE SOURCES",
      "explain IMAGE --manifest OUT --record 1"),
+    ("who IMAGE BLOCK", "who IMAGE 0-200", "who IMAGE BLOCK SOURCES", "who IMAGE --byte 99000"),
+    ("blocks IMAGE --unallocated -o OUT", "blocks IMAGE --slack -o OUT",
+     "blocks IMAGE --file TARGET -o OUT", "blocks IMAGE --file INODE -o - --map OUT"),
     ("versions IMAGE TARGET", "versions IMAGE TARGET --diff", "versions IMAGE TARGET -o OUT",
      "versions IMAGE TARGET --diff 1 2 SOURCES", "cat IMAGE TARGET --version 1"),
     ("verify IMAGE", "verify IMAGE --no-replay", "verify IMAGE --superblock COPY",
@@ -110,7 +113,7 @@ _VALUES: dict[str, Callable[[random.Random], list[str]]] = {
     "KIND": lambda chance: [chance.choice(_KINDS)],
     "CALM": lambda chance: ["--patience", "2", "--limit", "6"],
 }
-_NEVER_JSON = ("cat",)
+_NEVER_JSON = ("cat", "blocks")
 _BY_COMMAND: dict[str, list[str]] = {}
 for _forms in FORMS:
     for _form in _forms:

@@ -166,7 +166,7 @@ def test_ids_that_are_missing_are_told_in_the_range(tmp_path: Path) -> None:
     made.step("mkdir b")
     made.finish()
     assert tree(as_of(made, FIRST)).keys() == {"/a"}
-    with pytest.raises(RequestError, match=r"11 to 13 \(some ids between have none\)"):
+    with pytest.raises(RequestError, match=r"11 to 13 \(some ids in between have no transaction\)"):
         as_of(made, FIRST + 1)
 
 

@@ -142,7 +142,7 @@ def test_times_before_the_first_one_are_known_where_it_joins_on() -> None:
     assert (reach.commit_time(4), reach.commit_time_before(6)) == (4 * 10**9 + 5,) * 2
     assert (reach.commit_time_before(3), reach.time_before) == (-1, -1)
     assert [reach.tid_of(number) for number in (3, 4, 6)] == [3, 4, 6]
-    with pytest.raises(RequestError, match=r"3 to 6 \(some ids between have none\)$"):
+    with pytest.raises(RequestError, match=r"3 to 6 \(some ids in between have no transaction\)$"):
         reach.tid_of(5)
 
 

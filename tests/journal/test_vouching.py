@@ -101,11 +101,28 @@ def test_a_file_deleted_later_is_certain_by_its_own_blocks_alone(tmp_path: Path)
     ):  # fmt: skip
         then = as_of(made, FIRST + 1)
         kept = Content(then.blocks, 3 * SIZE, runs((0, 0, count, first, 0)))
-        then.vouch_by(partial(_given, kept))
+        then.vouch_by(partial(_given, kept), lambda: False)
         assert doubt(then, b"/file") == code, (first - block, count)
     recent = as_of(made, FIRST)  # a write right behind it leaves no record
-    recent.vouch_by(partial(_given, Content(recent.blocks, 3 * SIZE, runs((0, 0, 3, block, 0)))))
+    kept = Content(recent.blocks, 3 * SIZE, runs((0, 0, 3, block, 0)))
+    recent.vouch_by(partial(_given, kept), lambda: False)
     assert doubt(recent, b"/file") == RECENT
+
+
+@pytest.mark.parametrize(("is_unclean", "code"), [(False, ""), (True, "as-of-unclean")])
+def test_no_content_in_place_is_certain_from_before_a_power_cut(
+    tmp_path: Path, is_unclean: bool, code: str
+) -> None:
+    """A write into blocks of a file can have come to the disk, and its inode not to the log."""
+    made = Session(tmp_path)
+    one = made.file("1", ONE)
+    made.step(f"write {one} file")
+    made.step("mkdir other")
+    made.step("mkdir another")
+    made.finish()
+    then = as_of(made, FIRST + 1)
+    then.vouch_by(lambda table: [None] * len(table), lambda: is_unclean)
+    assert doubt(then, b"/file") == code
 
 
 def test_in_the_newest_transaction_all_is_settled(tmp_path: Path) -> None:

@@ -50,9 +50,9 @@ def test_the_readme_has_the_real_counts_and_no_folder_that_is_not_there(out: Pat
     words = _one_line(readme)
     assert f"{grades['partial']} files are damaged" in words
     assert "Damaged files are in the folder partial." in words
-    assert f"{grades['carved']} contents have no name" in words
+    assert f"{grades['carved']} carved files have no name" in words
     assert f"Of {grades['overwritten']} deleted files no content was found" in words
-    assert "No file is known to be whole." in words
+    assert "No recovered file is known to be undamaged." in words
 
 
 @pytest.mark.parametrize("sample", ["rm_rf_tree", "power_cut"])
@@ -121,7 +121,7 @@ def test_where_damaged_files_are_is_told(
     image = unpacked("removed_on_5_10").image
     ext4kit("recover", image, "-o", tmp_path / "out", "--partial", place, "--grade", "partial")
     words = _one_line((tmp_path / "out" / README).read_text(encoding="utf-8"))
-    assert f"Damaged files lie among the others{said and ' and have '}{said}" in words
+    assert f"Damaged files are among the others{said and ' and have '}{said}" in words
     assert "the folder partial" not in words
 
 

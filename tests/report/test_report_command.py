@@ -77,7 +77,9 @@ def test_the_page_has_operator_case_and_computed_hashes(
 
 
 def test_without_being_asked_nothing_is_hashed(quick: str) -> None:
-    assert "none stored, none computed; --verify-evidence computes them" in " ".join(quick.split())
+    assert "none are stored, and none were computed; --verify-evidence computes them" in " ".join(
+        quick.split()
+    )
 
 
 def test_a_stored_hash_is_on_the_page(ext4kit: Cli) -> None:

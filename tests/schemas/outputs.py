@@ -40,6 +40,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("recover", "IMAGE", "--lost", "-o", FOLDER),
     ("explain", "IMAGE", "<12>"),
     ("explain", "IMAGE", "<13>", "--versions"),
+    ("who", "IMAGE", "0-1700"),
+    ("who", "IMAGE", "--byte", "99000"),
     ("verify", "IMAGE"),
     ("crosscheck", "IMAGE", "--hashes", "--patience", "5"),
     ("journal", "list", "IMAGE"),

@@ -23,7 +23,7 @@ from tests.conftest import Cli, Images
 
 RECIPES = (
     "ext3", "ext2", "block_1k", "inline_data", "hard_links", "meta_bg", "editor_save", "power_cut",
-    "forgotten_part", "truncate_rewrite",
+    "truncate_rewrite",
 )  # fmt: skip
 NEEDLES = 150  # bytes across block borders that are searched for, in each image
 SIDE = 7  # of a needle, on each side of the border

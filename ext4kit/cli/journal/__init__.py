@@ -8,7 +8,7 @@ from ext4kit.cli.lazy import LazyGroup
 
 
 class _Journal(LazyGroup):
-    """The commands of the journal."""
+    """The group of the journal commands."""
 
     package = "ext4kit.cli.journal"
     summaries = {

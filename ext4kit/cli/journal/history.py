@@ -41,10 +41,12 @@ Examples:
     help="Show the versions of this block of the file system.",
 )
 @click.option(
-    "--entries", is_flag=True, help="Also show the blocks of a directory: names over time."
+    "--entries",
+    is_flag=True,
+    help="Also show the blocks of a directory, and with them its names over time.",
 )
 @click.option(
-    "--raw", metavar="FILE", help="Write the bytes of one version to FILE; - for standard output."
+    "--raw", metavar="FILE", help="Write the bytes of one version to FILE; - is standard output."
 )
 @click.option(
     "--transaction",

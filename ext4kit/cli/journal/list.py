@@ -30,8 +30,8 @@ def command(options: CommonOptions) -> None:
     torn          its commit block or another block is missing or bad
     uncommitted   the newest, interrupted before its commit
 
-    Times are in UTC without --tz; "mount" is the mount count of the file system at that time.
-    --json lists every block of each transaction.
+    Times are in UTC without --tz. The column "mount" has the mount count of the file system at that
+    time. --json lists every block of each transaction.
     """  # noqa: D301 -- click reads the backspace
     with opened(options, replay=False) as session:
         with progress(options.quiet, "reading the journal"):

@@ -13,7 +13,7 @@ def need_journal(session: Session) -> None:
     """Reject a file system that has no journal.
 
     Raises:
-        RequestError: it has none.
+        RequestError: the file system has no journal.
     """
     if Compat.HAS_JOURNAL not in session.fs.superblock.features:
         text = f"{session.options.image}: the file system has no journal"
@@ -24,7 +24,7 @@ def need_journal(session: Session) -> None:
 
 
 def opened_log(session: Session) -> Log | None:
-    """The journal; None, with an incomplete result, if it is unreadable.
+    """The journal; if it is unreadable, None, and the result of the command counts as incomplete.
 
     Raises:
         RequestError: the file system has no journal.

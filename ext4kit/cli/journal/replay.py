@@ -38,7 +38,7 @@ Examples:
 @click.option("-o", "--output", "copy", metavar="COPY", type=click.Path(path_type=Path),
               help="Write the volume, with its journal replayed, to this new file.")  # fmt: skip
 @click.option("--journal-copy", metavar="FILE", type=click.Path(path_type=Path),
-              help="Write the external journal, then empty, to this new file.")  # fmt: skip
+              help="Write a copy of the external journal, emptied, to this new file.")  # fmt: skip
 def command(options: CommonOptions, copy: Path | None, journal_copy: Path | None) -> None:
     """Show what a recovery of IMAGE's journal would do; with -o, write a replayed copy.
 

@@ -25,13 +25,13 @@ _COMPLETIONS = {
 
 @click.group()
 def write() -> None:
-    """The commands' help in other forms."""
+    """Write the help of all commands in other forms."""
 
 
 @write.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def share(folder: Path) -> None:
-    """A manual page for each command and the completion scripts, below FOLDER."""
+    """Write a manual page for each command and the completion scripts below FOLDER."""
     every = list(all_facts(program, "ext4kit"))
     for facts in every:
         others = _others(facts, every)
@@ -45,7 +45,7 @@ def share(folder: Path) -> None:
 @write.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def markdown(folder: Path) -> None:
-    """The reference of all commands, of all records and of all reasons into FOLDER."""
+    """Write the reference of all commands, records and reasons into FOLDER."""
     schemas = {name: json.loads(schema_text(name)) for name in schema_names()}
     pages = {
         "commands.md": render("commands.md", every=all_facts(program, "ext4kit")),
@@ -62,7 +62,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _others(facts: Facts, every: list[Facts]) -> list[str]:
-    """The page of the parent command, and those of its direct subcommands."""
+    """The pages of the parent command and of the direct subcommands."""
     above = [each.page for each in every if each.words == facts.words[:-1]]
     below = [each.page for each in every if each.words[:-1] == facts.words]
     return [*above, *below]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import click
 
-VERBATIM = "\b"  # click's mark of a paragraph that keeps its line breaks
+VERBATIM = "\b"  # click's mark for a paragraph that keeps its line breaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Facts:
     """One command.
 
     Attributes:
-        words: the program and the command, as they are typed.
-        usage: arguments after them.
-        summary: one line.
+        words: the program and the command, as typed.
+        usage: arguments after the words.
+        summary: summary in one line.
         body: the description.
         options: (form, meaning).
         commands: (name, summary) of the subcommands of a group.

@@ -10,7 +10,7 @@ _MARKS = "\\<*_["  # escaped in Markdown
 
 
 def render(name: str, **values: object) -> str:
-    """A page from the template of this name; it ends with one line end."""
+    """A page from the template with a name; the page ends with exactly one line end."""
     templates = Environment(
         loader=PackageLoader("ext4kit.cli.manual", "template"),
         trim_blocks=True,
@@ -28,7 +28,7 @@ def _roff(line: str) -> str:
 
 
 def _lowered(text: str) -> str:
-    """A sentence with a lower-case start for use within a line; acronyms such as MD5 stay."""
+    """A sentence with a lower-case start, for use within a line; acronyms such as MD5 are kept."""
     return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
@@ -38,7 +38,7 @@ def _plain(text: str) -> str:
 
 
 def _type(schema: Record) -> str:
-    """The type in a JSON Schema as text: the items of a list, the values of an enumeration."""
+    """The type in a JSON Schema as text, with list items and enumeration values spelled out."""
     words = schema.get("enum")
     if isinstance(words, list):
         return ", ".join("null" if word is None else f"`{word}`" for word in words)

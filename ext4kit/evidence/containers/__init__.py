@@ -1,1 +1,1 @@
-"""Readers of containers and of encrypted and logical volumes, imported when one is opened."""
+"""Readers of containers and of encrypted and logical volumes; each is imported when needed."""

@@ -18,7 +18,7 @@ from ext4kit.evidence.containers.extras import extra
 with extra("LUKS", "cryptography", "luks"):
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-UNIT = 512  # bytes; unit of sector numbers for every sector size
+UNIT = 512  # bytes; sector numbers count in this unit for every sector size
 _BLOCK = 16
 _POLYNOMIAL = np.uint64(0x87)
 _ONE, _TOP = np.uint64(1), np.uint64(63)
@@ -51,7 +51,7 @@ def make_decrypt(cipher: str, key: bytes, sector: int) -> Decrypt:
 
 
 def _ecb(key: bytes, encrypt: bool) -> Callable[[bytes | memoryview], bytes]:
-    """A function that runs AES without a chain; each call has a separate context."""
+    """A function that runs AES in ECB mode; each call uses a separate context."""
     cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305 -- the chains are ours
 
     def run(data: bytes | memoryview) -> bytes:

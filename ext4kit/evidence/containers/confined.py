@@ -1,7 +1,7 @@
-"""A container's library in a process that can do nothing but read the container's folder.
+"""Runs a container's library in a process that can only read the container's folder.
 
-The library parses bytes that a suspect may have made. Should it be taken over, crash or hang, the
-process is ended, what it was reading is lost, and the next read starts another one.
+The library parses bytes that may be hostile. If its process crashes or hangs, the process is
+killed, the requested range is lost, and the next read starts a new process.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from ext4kit.evidence.containers.libraries import AT_ONCE, LIBRARIES, OPENERS, F
 from ext4kit.evidence.forked import Forked, Pipe
 
 _PATIENCE = 60.0  # seconds for one answer
-_MOST_DEATHS = 8  # of processes, after which no other is started
+_MOST_DEATHS = 8  # processes that may fail; after that, none is started
 _MOST_ANSWER = 4 << 20  # bytes
 _MOST_SIZE = 1 << 60  # bytes of a disk
-_LONG = 1 << 20  # bytes of a read that may be one of many
+_LONG = 1 << 20  # bytes from which on a read may be part of a sequential pass
 _REQUEST = struct.Struct("=QQQ")
 _GOOD = b"\0"
 Request = tuple[int, int, int]  # offset, length, slot in the shared memory
 
 
 class ConfinedDisk:
-    """A disk that a library reads in a confined process; see `libraries.Disk`.
+    """A disk that a library reads in a confined process (see `libraries.Disk`).
 
     Args:
-        paths: the container, its segments if it has such.
-        kind: its format, of `libraries.OPENERS`.
+        paths: the container, or its segments.
+        kind: format of the container, a key of `libraries.OPENERS`.
 
     Raises:
-        AccessError: it is refused, or the process crashed or took too long.
+        AccessError: the library refuses the container, or its process crashed or took too long.
         UnsupportedError: the library does not read a feature.
     """
 
@@ -48,8 +48,8 @@ class ConfinedDisk:
         self._deaths = 0
         self._process: Forked | None = None
         self._owner = 0
-        self._ahead: Request | None = None  # that is being answered
-        self._end = -1  # of the last range read
+        self._ahead: Request | None = None  # the request that is being answered
+        self._end = -1  # end of the last range read
         try:
             found = self._started()
             self.size, self.sector_size = int(found["size"]), int(found["sector_size"])
@@ -63,15 +63,15 @@ class ConfinedDisk:
             raise AccessError(f"{paths[0]}: its library gives no sense: {error}") from error
 
     def fetch(self, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes; of a reader that goes on, the next ones are read meanwhile.
+        """Exactly `length` bytes; in a sequential pass, the next range is requested ahead.
 
         Raises:
             AccessError: the library cannot read them, crashed, or took too long.
         """
-        if self._owner != os.getpid():  # the process works for the one that this was forked from
+        if self._owner != os.getpid():  # the process belongs to the parent of this one
             self._process, self._ahead = None, None
         if self._ahead is not None and self._ahead[:2] != (offset, length):
-            with suppress(AccessError):  # what was not wanted
+            with suppress(AccessError):  # discard the answer that is not needed
                 self._answer()
             self._ahead = None
         if self._process is None:
@@ -83,7 +83,7 @@ class ConfinedDisk:
             raise AccessError(answer.decode("utf-8", "backslashreplace"))
         following = min(length, self.size - offset - length)
         if offset == self._end and length >= _LONG and following > 0:
-            with suppress(AccessError):  # it is not asked for yet
+            with suppress(AccessError):  # an error in the range ahead is not reported yet
                 self._ahead = self._ask(offset + length, following, 1 - slot)
         self._end = offset + length
         return self._shared[slot * AT_ONCE : slot * AT_ONCE + length]
@@ -96,10 +96,10 @@ class ConfinedDisk:
         self._shared.close()
 
     def _started(self) -> dict[str, Any]:
-        """Start the process; what it says of the disk."""
+        """Start the process, and return its facts about the disk."""
         if self._deaths >= _MOST_DEATHS:
             raise AccessError(f"its library was given up after {self._deaths} processes")
-        if self._owner not in (0, os.getpid()):  # the memory is shared with the other process
+        if self._owner not in (0, os.getpid()):  # the old memory is shared with the parent
             self._shared = mmap.mmap(-1, 2 * AT_ONCE)
         self._owner = os.getpid()
         self._process = Forked(_serve, self._paths, self._kind, self._shared)
@@ -116,7 +116,7 @@ class ConfinedDisk:
         """Send a request (offset, length, slot in the shared memory)."""
         try:
             self._send(_REQUEST.pack(*request))
-        except AccessError:  # the process died over something else
+        except AccessError:  # the process had crashed before
             self._started()
             self._send(_REQUEST.pack(*request))
         return request[0], request[1], request[2]
@@ -135,7 +135,7 @@ class ConfinedDisk:
                 return self._process.pipe.receive(_MOST_ANSWER)
         except (EOFError, OSError) as error:
             raise self._dead("crashed") from error
-        except BaseException:  # an interrupt: the answer would be taken for the next one's
+        except BaseException:  # an interrupt: the late answer would be taken for the next one
             self._drop()
             raise
         raise self._dead(f"took longer than {_PATIENCE:.0f} s")
@@ -152,8 +152,8 @@ class ConfinedDisk:
 
 
 def _serve(pipe: Pipe, paths: Files, kind: str, shared: mmap.mmap) -> None:
-    """The process: open the container, and answer until the pipe is closed."""
-    importlib.import_module(LIBRARIES[kind])  # while files can still be opened anywhere
+    """Main function of the process: open the container, and answer until the pipe closes."""
+    importlib.import_module(LIBRARIES[kind])  # before the process is confined
     confine([paths[0].parent, paths[0].resolve().parent, *python_folders()])
     pipe.receive(_REQUEST.size)
     try:

@@ -1,7 +1,7 @@
 """Expert Witness images: E01 and S01 in segments.
 
-This module is used instead of libewf, which returns zeros for a chunk with a wrong checksum; its
-Python binding does not report that. The library reads Ex01 (`libraries.py`).
+This module is used instead of libewf, which returns zeros for a chunk with a wrong checksum,
+without an error in its Python binding. That library is used for Ex01 (`libraries.py`).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from ext4kit.evidence.openers import OpenRequest
 
 _CHECKSUM = 4  # bytes after an uncompressed chunk
-_LEAST_CHUNK = 12  # bytes of a file for a chunk: its entry in a table, and zlib's least stream
-_SLACK = 1 << 10  # bytes, lower bound of the growth that is allowed for a compressed chunk
+_LEAST_CHUNK = 12  # least bytes per chunk in a file: its table entry and the shortest zlib stream
+_SLACK = 1 << 10  # bytes; a compressed chunk may grow by at least this
 _MOST_SECTIONS = 1 << 16  # of one segment
 _MOST_BODY = 64 << 20
 _MOST_ERRORS = 1000
-_MOST_UNREAD = 1 << 16  # runs of sectors in one list
+_MOST_UNREAD = 1 << 16  # most runs of unread sectors in one list
 _SUFFIXES = (4, 5)  # ".E01", ".Ex01"
 
 
@@ -85,7 +85,7 @@ class Ewf(ChunkedSource):
         self._starts, self._ends, self._packed = starts, ends, packed
         self._firsts = firsts
         self._unpacked = ChunkCache(max(CACHE_BYTES, 4 * geometry.chunk))
-        if len(starts) * geometry.chunk < geometry.size:  # told when the segments were read
+        if len(starts) * geometry.chunk < geometry.size:  # was reported when the segments were read
             self._lost.add(len(starts) * geometry.chunk, geometry.size)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Ewf(ChunkedSource):
             file.close()
 
     def unreadable(self) -> Int64s:
-        """(first byte, end) of ranges that are missing, were never acquired, or proved damaged."""
+        """(first byte, end) of ranges that are missing, were never acquired, or are damaged."""
         return merge_ranges(self._missing, super().unreadable())
 
     @cached_property
@@ -121,12 +121,14 @@ class Ewf(ChunkedSource):
 
     def _chunk(self, index: int, wanted: int) -> memoryview:
         if index >= len(self._starts):
-            raise AccessError("no segment is known to have it")
+            raise AccessError("no segment that was found has it")
         file = self._files[bisect_right(self._firsts, index) - 1]
         start, length = int(self._starts[index]), int(self._ends[index] - self._starts[index])
         most = self._most
         if length <= 0 or start + min(length, most) > file.size:
-            raise self._incomplete(file, start, file.size, "it would lie past the file's end")
+            raise self._incomplete(
+                file, start, file.size, "its place is beyond the end of the file"
+            )
         data = file.read(start, min(length, most))
         if self._packed[index]:
             return self._inflated(data, file, start)
@@ -143,7 +145,7 @@ class Ewf(ChunkedSource):
         unpacker = zlib.decompressobj()
         try:
             made = unpacker.decompress(data, self._piece)
-            unpacker.decompress(unpacker.unconsumed_tail, 1)  # the checksum after it
+            unpacker.decompress(unpacker.unconsumed_tail, 1)  # also checks zlib's checksum
         except zlib.error as error:
             raise _damaged(file, start, "its decompression fails") from error
         if not unpacker.eof:
@@ -151,7 +153,7 @@ class Ewf(ChunkedSource):
         return memoryview(made)
 
     def _incomplete(self, file: RawFile, start: int, end: int, what: str) -> AccessError:
-        """The error of a chunk without its last bytes: the file ends early, or it is damaged."""
+        """The error for a chunk that lacks its end: a truncated file, or a damaged chunk."""
         if file in self._cut and end >= file.size:
             text = f"{file.name} ends early; its chunk at byte {start:,} is not all there"
             return AccessError(text)
@@ -190,8 +192,8 @@ def find_segments(path: Path) -> tuple[Path, ...]:
     for wanted, here in enumerate(sorted(found), 1):
         if wanted != here:
             raise AccessError(
-                f"{path}: segment {wanted} is missing, segment {here} ({found[here].name}) is"
-                " there; bring the missing segments to the same folder"
+                f"{path}: segment {wanted} is missing, segment {here} ({found[here].name}) is "
+                "there; put the missing segments into the same folder"
             )
     return tuple(found[each] for each in sorted(found))
 
@@ -210,7 +212,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _number_in(path: Path) -> int:
-    """Segment number of a file; 0 for a file that is no segment."""
+    """Segment number of a file; 0 if it is not a segment."""
     with path.open("rb") as file:
         return segment_number(file.read(SEGMENT_HEADER_2.size))
 
@@ -228,7 +230,7 @@ def _sections(file: RawFile, problems: Problems) -> Iterator[Section]:
             problems.add(Path(file.name).name, f"cannot be followed further: {error}")
             return
         yield found
-        if found.next <= offset or found.next == file.size:  # last one: to itself or the end
+        if found.next <= offset or found.next == file.size:  # the last one names itself or the end
             return
         offset = found.next
 
@@ -238,9 +240,9 @@ class _Reader:
 
     Attributes:
         cut: segments that end before a section which they announce.
-        broken: which segment's sections cannot be followed to its end, "" for none.
-        placed: chunks that were listed up to the end of that segment. A table does not number its
-            chunks: where chunks are missing, the place of later ones is not known.
+        broken: the segment whose sections cannot be followed to its end, "" for none.
+        placed: number of chunks listed up to the end of that segment. A table does not number its
+            chunks, so the positions of chunks after missing ones are not known.
     """
 
     def __init__(self, problems: Problems) -> None:
@@ -271,11 +273,11 @@ class _Reader:
             elif reader := getattr(self, f"_{section.kind}", None):
                 reader(_body(file, section), section)
         last = sections[-1] if sections else None
-        if last is None or last.offset < last.next != file.size:  # not to itself or the end
+        if last is None or last.offset < last.next != file.size:  # names neither itself nor the end
             self._break(file, last.next if last else SEGMENT_HEADER.size)
 
     def _break(self, file: RawFile, following: int) -> None:
-        """Note a segment whose sections break off before the one at byte `following`."""
+        """Record a segment in which the section at byte `following` and later ones are missing."""
         name = Path(file.name).name
         why = f"the sections of {name} cannot be followed to its end"
         if following + SECTION.size > file.size:
@@ -285,7 +287,7 @@ class _Reader:
             self.broken, self.placed = why, self.chunks
 
     def known(self) -> int:
-        """Number of the chunks whose place on the disk is known."""
+        """Number of the chunks whose position on the disk is known."""
         assert self.geometry is not None
         is_complete = self.chunks * self.geometry.chunk >= self.geometry.size
         return self.placed if self.broken and not is_complete else self.chunks
@@ -340,7 +342,7 @@ class _Reader:
     def _error2(self, body: memoryview, _section: Section) -> None:
         self.unread.append(parse_errors(body)[:_MOST_UNREAD])
         for first, count in self.unread[-1][:_MOST_ERRORS].tolist():
-            text = "could not be read when the image was made; zeros stand for them"
+            text = "could not be read when the image was made and are zeros in it"
             where = f"sectors {first:,} to {first + count - 1:,}"
             self.problems.add(f"image, {where}", text, Severity.WARNING)
 
@@ -354,11 +356,11 @@ def _body(file: RawFile, section: Section) -> memoryview:
 
 
 def open_container(request: OpenRequest) -> Evidence:
-    """The media in the set of segments whose first file is `request.path`.
+    """The media in the set of segments that starts with the file `request.path`.
 
     Raises:
         AccessError: a segment is missing before another one, or cannot be opened.
-        CorruptError: there is no geometry, or a table of chunks and its copy are damaged.
+        CorruptError: there is no geometry, or both a table of chunks and its copy are damaged.
     """
     path = request.path
     paths = find_segments(path)
@@ -393,7 +395,7 @@ def _made(files: list[RawFile], reader: _Reader, firsts: list[int]) -> Ewf:
 
 
 def _tell_missing(files: list[RawFile], reader: _Reader) -> None:
-    """Report chunks that no table lists, or whose place is not known, and why."""
+    """Report chunks that no table lists or whose position is not known, with the cause."""
     assert reader.geometry is not None
     have, size = reader.known() * reader.geometry.chunk, reader.geometry.size
     if have >= size:

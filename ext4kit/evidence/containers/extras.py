@@ -1,4 +1,4 @@
-"""Large libraries that few users need; an extra of the package installs each."""
+"""Large libraries that few users need; each is installed by an extra of the package."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ext4kit.errors import UnsupportedError
 
 @contextmanager
 def extra(what: str, package: str, name: str) -> Iterator[None]:
-    """Context in which such a library is imported.
+    """Context manager in which such a library is imported.
 
     Args:
         what: the format that cannot be read without it.
-        package: its name for pip.
+        package: name of the library for pip.
         name: the extra of ext4kit that installs it.
 
     Raises:

@@ -1,7 +1,8 @@
-"""Keys of encrypted volumes: passphrases, and what is derived from them within limits.
+"""Keys of encrypted volumes: passphrases, and the keys derived from them within limits.
 
-Who made a header chose what a derivation costs. The cost is estimated first. What takes longer
-than a moment runs in a process of its own, which an interrupt or the limit ends.
+The header of a volume, which may be hostile, determines the cost of a derivation. Therefore the
+cost is estimated first. An expensive derivation runs in a separate process, which an interrupt or
+the time limit ends.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ KeyProvider = Sequence[bytes] | Callable[[str], Sequence[bytes]]
 
 
 class Keys:
-    """What the analyst knows, and what deriving keys from it may still cost.
+    """The analyst's passphrases and key files, and the remaining limits for deriving keys.
 
     Args:
-        phrases: passphrases and the contents of key files, tried in this order; or a function
-            that gives those of the volume with a UUID.
-        limits: of all derivations together.
+        phrases: passphrases and the contents of key files, tried in this order; or a function that
+            returns those for the volume with a given UUID.
+        limits: limits of all derivations together.
 
     Attributes:
-        phrases: those to try for the volume that is opened now.
+        phrases: the passphrases and key files to try for the present volume.
     """
 
     def __init__(self, phrases: KeyProvider = (), limits: OpenLimits | None = None) -> None:
@@ -47,7 +48,7 @@ class Keys:
 
     @property
     def are_given(self) -> bool:
-        """Whether there is any key, or may be."""
+        """Whether there are passphrases, or a function that may return some."""
         return bool(self.phrases) or self._provider is not None
 
     def ask(self, uuid: str) -> None:
@@ -56,10 +57,10 @@ class Keys:
             self.phrases = tuple(self._provider(uuid))
 
     def derive(self, how: Derivation, phrase: bytes, length: int) -> bytes:
-        """A key of `length` bytes.
+        """Derive a key of `length` bytes within the limits.
 
         Raises:
-            AccessError: it takes more time or memory than the limits allow.
+            AccessError: the derivation needs more time or memory than the limits allow.
             UnsupportedError: the function or its hash is not supported.
         """
         if how.memory << 10 > self._limits.key_memory:
@@ -79,7 +80,7 @@ class Keys:
             self._left -= time.monotonic() - start
 
     def _apart(self, how: Derivation, phrase: bytes, length: int) -> bytes:
-        """The key, from a process of its own where there are such."""
+        """Derive a key in a separate process, or in this one if the system cannot fork."""
         from ext4kit.evidence.forked import Forked, can_fork
 
         if not can_fork():
@@ -109,7 +110,7 @@ def _send_key(pipe: Pipe, how: Derivation, phrase: bytes, length: int) -> None:
 
 
 def derive_key(how: Derivation, phrase: bytes, length: int) -> bytes:
-    """A key of `length` bytes, whatever it costs.
+    """Derive a key of `length` bytes without limits.
 
     Raises:
         UnsupportedError: the function or its hash is not supported.
@@ -135,7 +136,7 @@ def hash_name(name: str) -> str:
     """Python's name of a hash of fixed length.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: Python has no such hash.
     """
     try:
         if hashlib.new(name).digest_size:
@@ -146,7 +147,7 @@ def hash_name(name: str) -> str:
 
 
 def _trial(how: Derivation) -> Derivation:
-    """The same derivation at a cost that is a moment's."""
+    """The derivation with its cost reduced, to measure the speed."""
     if how.kind not in _TRIAL_ITERATIONS:
         raise UnsupportedError(f"LUKS with keys derived by {how.kind}")
     iterations = min(how.iterations, _TRIAL_ITERATIONS[how.kind])

@@ -1,4 +1,4 @@
-"""Disks that the readers of the libyal project read: VMDK, VHDX and Ex01.
+"""Disks that are read by libraries of the libyal project: VMDK, VHDX and Ex01.
 
 A library is imported only when such a container is opened.
 """
@@ -23,17 +23,17 @@ PIECE = 64 << 10
 AT_ONCE = 16 << 20
 _MOST_EXTENTS = 1 << 13  # 16 TiB in files of 2 GiB
 _ZERO = 7  # pyvmdk.extent_types.ZERO
-_DEPTH = 32  # of chains of differencing images
+_DEPTH = 32  # longest chain of differencing images
 
 
 class Disk(Protocol):
-    """A disk in a container that a library reads, here or in a process of its own.
+    """A disk in a container that a library reads, in this process or in a separate one.
 
     Attributes:
-        size: its bytes.
-        sector_size: 0 if it is not known.
+        size: bytes of the disk.
+        sector_size: bytes per sector; 0 if not known.
         files: all files of the container, the one opened first.
-        facts, hashes: what the container stores, as `Evidence` has it.
+        facts, hashes: case data and hashes that the container stores, as in `Evidence`.
     """
 
     size: int
@@ -43,7 +43,7 @@ class Disk(Protocol):
     hashes: dict[str, str]
 
     def fetch(self, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes, at most `AT_ONCE`.
+        """Exactly `length` bytes; `length` is at most `AT_ONCE`.
 
         Raises:
             AccessError: the library cannot read them.
@@ -55,7 +55,7 @@ class Disk(Protocol):
 
 @dataclass(slots=True)
 class LibraryDisk:
-    """A disk that a library reads in this process; its handle, and those of its parents."""
+    """A disk that a library reads in this process, with the handles of its parents."""
 
     handles: list[Any]
     size: int
@@ -85,7 +85,7 @@ class LibraryDisk:
 
 
 def _plain(error: Exception) -> str:
-    """The last message of a library's chain, which gives the first error, without the calls."""
+    """The last message of a library's error chain, which is the cause, without function names."""
     parts = [part.strip(" .") for part in str(error).replace("\n", " ").split(". ")]
     return parts[0].split(": ", 1)[-1] + (
         f" ({parts[1].split(': ', 1)[-1]})" if len(parts) > 1 else ""
@@ -105,7 +105,7 @@ def _opened(path: Path, action: Callable[..., Result], *arguments: object) -> Re
 
 
 def _open_ex01(paths: Files) -> LibraryDisk:
-    """An EWF 2 image (Ex01) in its segments."""
+    """An EWF 2 image (Ex01), given its segments."""
     import pyewf
 
     path = paths[0]
@@ -117,7 +117,7 @@ def _open_ex01(paths: Files) -> LibraryDisk:
     disk.hashes = {name.lower(): value for name, value in stored}
     disk.facts = {
         name.replace("_", " ").replace("acquiry", "acquisition"): value for name, value in case
-    }  # the library says acquiry
+    }  # the library's name is "acquiry"
     return disk
 
 
@@ -129,7 +129,7 @@ def _open_vhdx(paths: Files) -> LibraryDisk:
 
 
 def _open_vmdk(paths: Files) -> LibraryDisk:
-    """A VMDK: sparse in one file or split, flat, stream-optimised; with its parents."""
+    """A VMDK of any kind (sparse, split, flat, stream-optimised), with its parents."""
     import pyvmdk
 
     return _with_parents(paths[0], pyvmdk.handle, _extents)
@@ -180,7 +180,7 @@ def _parent(files: list[Path], name: str) -> Path:
     """The file of the parent.
 
     Raises:
-        AccessError: it is missing, or the chain of parents is a loop.
+        AccessError: the parent is missing, or the chain of parents is a loop.
     """
     found = find_beside(files[-1], name, "parent")
     if found.resolve() in {each.resolve() for each in files} or len(files) > _DEPTH:
@@ -207,7 +207,7 @@ def _extents(path: Path, handle: pyvmdk.handle) -> list[Path]:
     with path.open("rb") as file:
         is_alone = file.read(4) == b"KDMV" and len(names) == 1
     found = [path] if is_alone else [find_beside(path, name, "extent") for name in names if name]
-    if [each.name for each in found] == names:  # the library's own search path, and faster
+    if [each.name for each in found] == names:  # lets the library find them itself, which is faster
         _opened(path, handle.open_extent_data_files)
     else:
         opened = [each.open("rb") for each in found]

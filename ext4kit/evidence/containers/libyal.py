@@ -1,4 +1,4 @@
-"""VMDK, VHDX and Ex01 through the readers of the libyal project, which run confined."""
+"""VMDK, VHDX and Ex01, read by libraries of the libyal project in a confined process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LibrarySource(ChunkedSource):
         self._disk = None
 
     def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
-        """The whole range at once; after a failure chunk by chunk, to find the lost bytes."""
+        """Read the whole range at once; after a failure, read by chunks to find the lost bytes."""
         try:
             if length <= AT_ONCE:
                 return memoryview(self._fetched(offset, length))
@@ -61,7 +61,7 @@ def open_container(request: OpenRequest) -> Evidence:
     """An Ex01 ("ewf2"), VMDK or VHDX, read by its library in a confined process.
 
     Raises:
-        AccessError: the library refuses the image, or a file of it is missing.
+        AccessError: the library refuses the image, or one of its files is missing.
         UnsupportedError: the library does not read a kind of extent.
     """
     path, kind = request.path, request.kind

@@ -35,7 +35,7 @@ class LuksVolume(ChunkedSource):
     """The decrypted payload of a LUKS volume.
 
     Args:
-        payload: the encrypted bytes, whole sectors, in the volume.
+        payload: the encrypted bytes of the volume, in whole sectors.
         header: header of the volume.
         decrypt: decryption function with the volume key.
     """
@@ -48,14 +48,14 @@ class LuksVolume(ChunkedSource):
         self._kept = ChunkCache()
 
     def unreadable(self) -> Int64s:
-        """(first byte, end) of ranges known to be unreadable below, in whole chunks."""
+        """(first byte, end) of ranges of chunks that are known as unreadable in the payload."""
         table = merge_ranges(unreadable_ranges(self._payload), super().unreadable())
         table[:, 0] -= table[:, 0] % _PIECE
         table[:, 1] += -table[:, 1] % _PIECE
         return merge_ranges(table, most=self.size)
 
     def stored_at(self, offset: int) -> tuple[Source, int]:
-        """(the encrypted volume, offset of a byte there); its sector is encrypted as a whole."""
+        """(encrypted volume, offset of a byte in it); a sector is only encrypted as a whole."""
         return self._payload.source, self._payload.offset + offset
 
     def _load(self, index: int, wanted: int) -> memoryview:
@@ -83,7 +83,7 @@ def unlock(volume: Source, keys: Keys) -> LuksVolume | None:
         None if no passphrase or key opens it.
 
     Raises:
-        AccessError: the header or a key slot cannot be read, or its key costs more than may be.
+        AccessError: the header or a key slot cannot be read, or deriving a key exceeds the limits.
         CorruptError: the header and its copy are damaged.
         UnsupportedError: a cipher, a hash or a key derivation function is not supported.
     """
@@ -123,7 +123,7 @@ def _header(volume: Source) -> LuksHeader:
 
 def _volume_key(volume: Source, slot: Slot, phrase: bytes, keys: Keys) -> bytes | None:
     """The volume key in a slot, or None if this passphrase does not open it."""
-    make_decrypt(slot.cipher, bytes(slot.cipher_bytes), UNIT)  # known before its key costs time
+    make_decrypt(slot.cipher, bytes(slot.cipher_bytes), UNIT)  # refuse unknown ciphers first
     derived = keys.derive(slot.derivation, phrase, slot.cipher_bytes)
     length = slot.key_bytes * slot.stripes
     stored = volume.read(slot.offset, -(-length // UNIT) * UNIT)

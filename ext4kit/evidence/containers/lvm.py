@@ -1,7 +1,7 @@
 """Logical volumes of LVM2, linear and striped, as maps into their physical volumes.
 
 This module is used instead of libvslvm, which refuses the metadata of a group with a striped
-volume. It also keeps a linear volume on a raw image a range of an open file.
+volume. In addition, a linear volume on a raw image stays a range of an open file here.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from ext4kit.units import SECTOR
 _MOST_TEXT = 64 << 20
 _PLAIN = ("striped", "linear")
 _LARGEST = 1 << 60
-_MOST_STRIPES = 1 << 20  # unreadable ones that are listed one by one
+_MOST_STRIPES = 1 << 20  # most unreadable stripes that are listed one by one
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Bytes of a logical volume: `length` from `start` on, striped over `places`.
+    """A range of a logical volume, `length` bytes from `start` on, striped over `places`.
 
     Attributes:
-        stripe: consecutive bytes on one source; `length` if there is one source.
-        places: (name of the physical volume, source or None if missing, byte offset) of each.
+        stripe: bytes per stripe; `length` if there is one source.
+        places: (name of the physical volume, its source or None if missing, byte offset) for each
+            source.
     """
 
     start: int
@@ -78,7 +79,7 @@ class LogicalVolume:
     def _parts(
         self, offset: int, length: int
     ) -> Iterator[tuple[tuple[str, Source | None, int], int, int]]:
-        """(place, byte offset in its source, bytes) of each part of a range, in order."""
+        """(place, byte offset in the place's source, bytes) of each part of a range, in order."""
         end = offset + length
         index = bisect_right(self._starts, offset) - 1
         while offset < end:
@@ -101,7 +102,7 @@ class LogicalVolume:
         return first[0][1], first[1]
 
     def stored_at(self, offset: int) -> tuple[Source, int] | None:
-        """(physical volume that stores a byte, its offset there); None if that one is missing."""
+        """(physical volume that stores a byte, its offset there); None if the volume is missing."""
         place, at, _count = next(self._parts(offset, 1))
         return None if place[1] is None else (place[1], at)
 
@@ -116,12 +117,12 @@ class LogicalVolume:
         return fileno_range(found[0], found[1], length) if found else None
 
     def unreadable(self) -> Int64s:
-        """(first byte, end) of ranges on missing volumes, or unreadable in the present ones."""
+        """(first byte, end) of ranges that are on missing volumes or unreadable on present ones."""
         found = [_lost_of(run, column) for run in self._runs for column in range(len(run.places))]
         return merge_ranges(*found)
 
     def close(self) -> None:
-        """Do nothing: the owner of the evidence below closes it."""
+        """Do nothing: the evidence is closed by its owner."""
 
 
 def _lost_of(run: Run, column: int) -> Int64s:
@@ -156,10 +157,10 @@ class LogicalVolumeFacts:
         name: "group/volume".
         uuid: UUID in LVM's notation.
         what: text that describes its kind: "linear", "striped (2)", "snapshot of root" ...
-        holder: index in the given ones of the physical volume with its first byte; where that one
-            is missing, of one with the metadata.
+        holder: index of the physical volume that stores the first byte or, if that one is missing,
+            of one that has the metadata.
         size: bytes according to the metadata.
-        source: its bytes; None if they cannot be read.
+        source: source of the bytes; None if they cannot be read.
     """
 
     name: str
@@ -171,7 +172,7 @@ class LogicalVolumeFacts:
 
 
 def find_logical(volumes: list[Source], problems: Problems) -> list[LogicalVolumeFacts]:
-    """The logical volumes of every group that has one of these physical volumes, by group.
+    """The logical volumes of all groups that the given physical volumes belong to, by group.
 
     Args:
         volumes: physical volumes.
@@ -270,13 +271,13 @@ class _Group:
             what, source = self._made(full, facts)
             if name in origins:
                 what = f"snapshot of {origins[name]}; its changes"
-            if what == "snapshot":  # links the changes to their origin and holds no data
+            if what == "snapshot":  # only links the store of changes to the origin
                 continue
             uuid, size = str(facts.get("id", "")), self._size(facts)
             yield LogicalVolumeFacts(full, uuid, what, self._holder(source), size, source)
 
     def _holder(self, source: LogicalVolume | None) -> int:
-        """Index of the physical volume below which a logical volume is listed."""
+        """Index of the physical volume under which a logical volume is listed."""
         first = source.stored_at(0) if source else None
         return self.holder if first is None else self.sources.index(first[0])
 
@@ -285,7 +286,7 @@ class _Group:
         return min(counts * self.extent, _LARGEST)
 
     def _origins(self) -> dict[str, str]:
-        """Store of a snapshot's changes -> the volume that it belongs to."""
+        """The origin volume of each store of a snapshot's changes, by the store's name."""
         segments = [part for _, facts in _sections(self.logical) for part in _parts(facts)]
         return {
             str(part["cow_store"]): str(part.get("origin", ""))
@@ -342,7 +343,7 @@ class _Group:
 
 
 def _needs_more(part: Group) -> str:
-    """Text: why a segment is no map into physical volumes, and the remedy."""
+    """Text that says why a segment does not map to physical volumes, and gives the remedy."""
     kind, pool = part.get("type"), part.get("thin_pool")
     if kind == "thin":
         return (

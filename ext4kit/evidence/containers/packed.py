@@ -1,10 +1,10 @@
-"""Compressed raw images: decompressed once into a sparse file without a name.
+"""Compressed raw images, which are decompressed once into a sparse file without a name.
 
-Neither gzip nor a plain xz file can be read from the middle without decompressing all before it.
-Both must be read to the end to check them and to get their size. Therefore opening decompresses
-the whole file. Runs of zeros become holes, and later reads are those of a raw image. The file
-ceases to exist with the process. A few kilobytes can become more than any disk holds, so the space
-has a limit.
+Neither a gzip nor a plain xz file can be read from the middle without decompressing everything
+before. Both must be read to the end to verify them and to get their size. Therefore opening
+decompresses the whole file. Runs of zeros become holes, and the result is then read as a raw image.
+The temporary file ceases to exist when the process ends. Because a few kilobytes can decompress to
+more than any disk holds, the space is limited.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _DAMAGE = (EOFError, lzma.LZMAError, zlib.error, ValueError)
 
 
 class _XzFile(io.BufferedIOBase):
-    """The bytes in an xz file. Python's own reader has no limit of memory.
+    """The decompressed bytes of an xz file, with a memory limit, which Python's own reader lacks.
 
     Args:
-        path: the file; its streams follow each other, with zeros between them.
+        path: the file, one or more streams with zero padding between them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class _Room:
 
     Args:
         path: the compressed file.
-        limits: of the space.
+        limits: the limits of the space.
     """
 
     def __init__(self, path: Path, limits: OpenLimits) -> None:
@@ -94,7 +94,7 @@ class _Room:
         """Count bytes that are about to be written; `size` bytes are decompressed by then.
 
         Raises:
-            AccessError: there are more than may be.
+            AccessError: the limit is exceeded.
         """
         self._taken += count
         if self._taken <= self._most:
@@ -103,7 +103,7 @@ class _Room:
         facts = f"its image takes more than {self._most:,} bytes in {self._folder}"
         facts += f" ({ratio:,.0f} times as much as the file so far)"
         if self._limits.unpacked is None:
-            facts += ", half of what was free"
+            facts += ", half of the free space"
             if self._limits.ask is not None and self._limits.ask(f"{self._path}: {facts}"):
                 self._most = shutil.disk_usage(self._folder).free + self._taken
                 return
@@ -139,7 +139,7 @@ def _unpack(path: Path, opener: Opener, target: IO[bytes], room: _Room) -> tuple
     """Decompress up to the end or the first damage.
 
     Returns:
-        (number of decompressed bytes, reason of the stop or "" at the end).
+        (number of decompressed bytes, reason of an early stop or "").
 
     Raises:
         AccessError: reading or writing failed, or there is not enough space.
@@ -158,7 +158,7 @@ def _unpack(path: Path, opener: Opener, target: IO[bytes], room: _Room) -> tuple
 
 
 def _next(packed: io.BufferedIOBase) -> bytes | str:
-    """The next chunk; b"" at the end, a text that describes damage."""
+    """The next chunk, b"" at the end, or a text that describes damage."""
     try:
         return bytes(packed.read1(_AT_ONCE))
     except (OSError, *_DAMAGE) as error:

@@ -18,7 +18,7 @@ CACHE_BYTES = 32 << 20
 
 
 class ChunkCache:
-    """The chunks used last, bounded in bytes.
+    """A cache of the chunks used last, limited in bytes.
 
     Args:
         limit: maximum of cached bytes; the last chunk is always kept.
@@ -71,7 +71,7 @@ class ChunkedSource:
         """Exactly `length` bytes from byte `offset` on, read only.
 
         Raises:
-            AccessError: the range is outside the source, or a chunk of it is damaged or missing;
+            AccessError: the range is outside the source, or a chunk in it is damaged or missing;
                 the message and `problems` give the lost bytes.
         """
         check_range(self, offset, length)
@@ -100,7 +100,7 @@ class ChunkedSource:
         return memoryview(b"".join(parts))
 
     def _whole(self, index: int) -> memoryview:
-        """A chunk, checked for its length; reports a defect once, with all that is known of it.
+        """A chunk with its length checked; a defect is reported once, with its full known range.
 
         Raises:
             AccessError: the chunk cannot be read.
@@ -125,14 +125,14 @@ class ChunkedSource:
         self.problems.add(f"image, bytes {start:,} to {end - 1:,}", why)
 
     def _range_around(self, index: int, start: int, end: int) -> tuple[int, int]:
-        """The known lost range that a lost chunk is part of; the chunk, if there is none."""
+        """The known lost range that contains a lost chunk, or the chunk itself."""
         for first, last in self._known_lost(index).tolist():
             if first <= start < last:
                 return first, last
         return start, end
 
     def _known_lost(self, _index: int) -> Int64s:
-        """Ranges near a chunk that are lost whatever a read says, int64 (n, 2): first byte, end."""
+        """Known lost ranges near a chunk, int64 (n, 2): first byte, end."""
         return merge_ranges()
 
     def _load(self, index: int, wanted: int) -> memoryview:
@@ -149,7 +149,7 @@ class ChunkedSource:
 
 
 class LayeredSource(ChunkedSource):
-    """A source in chunks of a file; chunks that the file does not have are in a source below.
+    """Chunks of a file over another source, which has the chunks that the file lacks.
 
     Args:
         name, size, piece, problems: as for `ChunkedSource`.
@@ -177,14 +177,14 @@ class LayeredSource(ChunkedSource):
             self._below.close()
 
     def _stored(self, place: int, wanted: int) -> memoryview:
-        """Bytes of the file."""
+        """`wanted` bytes of the file."""
         try:
             return self._file.read(place, wanted)
         except AccessError as error:
             raise AccessError(f"it should be at byte {place:,}: {error}") from error
 
     def _behind(self, offset: int, wanted: int) -> memoryview:
-        """Bytes from the source below, which may be shorter; zeros after its end."""
+        """Bytes from the source below, and zeros after its end, as it may be shorter."""
         have = 0 if self._below is None else max(0, min(wanted, self._below.size - offset))
         if self._below is None or not have:
             return self._zeros[:wanted]

@@ -70,10 +70,10 @@ class Qcow2(LayeredSource):
         self._header = header
         self._tables = ChunkCache(_TABLES_BYTES)
         self._unpacked = ChunkCache()
-        # bytes of the disk that a second-level table is for
+        # bytes of the disk that one second-level table covers
         self._reach = self._piece // header.entry_size * self._piece
         self._places = self._open_tables()
-        self._listed: tuple[int, Int64s] | None = None  # lost ranges below, those of the tables
+        self._listed: tuple[int, Int64s] | None = None  # (ranges lost below, ranges)
 
     def _open_tables(self) -> Int64s:
         """Byte offset of each second-level table; 0 for none, `_LOST` where it cannot be read.
@@ -100,7 +100,7 @@ class Qcow2(LayeredSource):
         return places
 
     def _drop(self, places: Int64s, is_lost: Bools, why: str) -> None:
-        """Mark tables as lost, and report the ranges of the disk that they are for."""
+        """Mark tables as lost, and report the ranges of the disk that they cover."""
         places[is_lost] = _LOST
         runs = Intervals.of_mask(is_lost)
         for start, end in zip(runs.start.tolist(), runs.end.tolist(), strict=True):
@@ -121,9 +121,9 @@ class Qcow2(LayeredSource):
         return bytes(rows[row * size : row * size + size])
 
     def unreadable(self) -> Int64s:
-        """Clusters that the tables place past the end of the file, and damage found so far."""
+        """Ranges of clusters that would be past the end of the file, and of damage found so far."""
         behind = merge_ranges() if self._below is None else unreadable_ranges(self._below)
-        if self._listed is None or self._listed[0] != len(behind):  # the tables are read once
+        if self._listed is None or self._listed[0] != len(behind):  # not listed, or changed
             wanted = self._places >= 0 if len(behind) else self._places > 0
             found = map(self._lost_in, np.flatnonzero(wanted).tolist())
             self._listed = (len(behind), merge_ranges(*found, most=self.size))
@@ -160,7 +160,7 @@ class Qcow2(LayeredSource):
         return is_cut
 
     def _joined(self, offset: int, length: int, first: int, last: int) -> memoryview:
-        """Clusters that are consecutive in the file, as one view of it."""
+        """A range whose clusters are consecutive in the file, as one view of the file."""
         start = self._place(first)
         if start and not self._header.extended:
             size, place = self._piece, start + offset % self._piece
@@ -192,7 +192,7 @@ class Qcow2(LayeredSource):
         return self._behind(index * self._piece, wanted)
 
     def _by_parts(self, index: int, place: int, marks: int) -> memoryview:
-        """A cluster of subclusters, each of which is stored, zero or in the backing file."""
+        """A cluster with subclusters, each of which is stored, zero or in the backing file."""
         size = self._piece // SUBCLUSTERS
         start = index * self._piece
         parts = []
@@ -260,8 +260,8 @@ def open_container(request: OpenRequest) -> Evidence:
 
     Raises:
         AccessError: a backing file is missing, or cannot be read.
-        CorruptError: it is damaged.
-        UnsupportedError: it has an unsupported feature, or needs an extra.
+        CorruptError: the image is damaged.
+        UnsupportedError: the image has an unsupported feature, or needs an extra.
     """
     path, problems, below = request.path, Problems(), None
     with ExitStack() as opened:
@@ -277,7 +277,7 @@ def open_container(request: OpenRequest) -> Evidence:
             text = f"has {header.snapshots} internal snapshots; the current state is read"
             problems.add(path.name, text, Severity.NOTE)
         source = Qcow2(path, raw, header, below.source if below else None, problems)
-        opened.pop_all()  # they are closed with the source
+        opened.pop_all()  # from now on, the source closes them
     files = (path, *(below.files if below else ()))
     return Evidence(source, files, "qcow2", problems=problems)
 

@@ -1,8 +1,8 @@
 """VHD: dynamic and differencing disks.
 
-This module is used instead of libvhdi. Behind a sector that the child of a differencing disk has,
-that library also reads all sectors up to the next multiple of eight from the child, without an
-error. The library reads VHDX (`libraries.py`).
+This module is used instead of libvhdi. After a sector that is stored in the child of a differencing
+disk, that library wrongly takes all sectors up to the next multiple of eight from the child,
+without an error. It is used for VHDX only (`libraries.py`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Vhd(LayeredSource):
         self._mixed = ChunkCache()
 
     def unreadable(self) -> Int64s:
-        """Blocks past the end of the file, lost ranges of the parent, damage found so far."""
+        """Ranges that are past the end of the file, lost in the parent, or known as damaged."""
         starts = np.arange(len(self._places)) * self._block
         behind = starts[self._absent & self._is_lost_below(starts, self._block)]
         lost = np.stack([behind, behind + self._block], axis=1)
@@ -127,7 +127,7 @@ class Vhd(LayeredSource):
 
 
 def read_footer(file: Source) -> VhdFooter:
-    """The footer of a VHD: at its end, or the copy at the start of one that is not fixed.
+    """The footer at the end of a VHD, or its copy at the start, which fixed disks do not have.
 
     Raises:
         CorruptError: there is no valid footer.
@@ -172,9 +172,9 @@ def open_container(request: OpenRequest) -> Evidence:
     """A fixed, dynamic or differencing VHD, the last one with its parent.
 
     Raises:
-        AccessError: its parent is missing, or cannot be read.
-        CorruptError: it is damaged.
-        UnsupportedError: its type of disk is not supported.
+        AccessError: the parent is missing, or cannot be read.
+        CorruptError: the VHD is damaged.
+        UnsupportedError: the type of disk is not supported.
     """
     path, problems, below = request.path, Problems(), None
     with ExitStack() as opened:
@@ -192,7 +192,7 @@ def open_container(request: OpenRequest) -> Evidence:
             below = request.below(_parent(path, names, header.parent), problems)
             opened.callback(below.source.close)
         source = Vhd(raw, footer, header, below.source if below else None, problems)
-        opened.pop_all()  # they are closed with the source
+        opened.pop_all()  # from now on, the source closes them
     return Evidence(source, (path, *(below.files if below else ())), "vhd", problems=problems)
 
 

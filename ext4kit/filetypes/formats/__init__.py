@@ -1,6 +1,6 @@
-"""Formats of files that are carved: one declaration each, in the modules of this package.
+"""Formats of files that can be carved, each declared in a module of this package.
 
-A module with a tuple `FORMATS` is found by being here.
+Every module of this package that has a tuple `FORMATS` is found automatically.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ from ext4kit.filetypes.formats.length_fields import LengthField
 from ext4kit.filetypes.formats.reader import ContentReader, Stated
 
 _TAR_BLOCK = 512
-_TAR_RECORD = 20 * _TAR_BLOCK  # default record size to which tar pads
+_TAR_RECORD = 20 * _TAR_BLOCK  # default record size, to which tar pads its output
 _EOCD = b"PK\x05\x06"
 _EOCD_SIZE = 22
 _ZIP64_TAIL = 56 + 20  # zip64 end of central directory and its locator
 _CPIO_ALIGN = 512
-_MOST_HEADER = 16 << 20  # of 7z, bytes
+_MOST_HEADER = 16 << 20  # bytes of the start header of 7z
 _RPM_LEAD = 96
 _RPM_HEADER = b"\x8e\xad\xe8\x01"
 
@@ -34,9 +34,12 @@ _ZIP_MIME = re.compile(rb"PK\x03\x04.{22}\x08\0..mimetype([a-z]+/[\w.+-]+?)PK", 
 
 
 def zip_archive(window: ContentReader, prefix: int = 0) -> Stated | None:
-    """End of the end record that refers to the central directory (APPNOTE.TXT, section 4.3).
+    """The end of the end record that refers to the central directory.
 
-    Archives stored in this archive have end records too. Their offsets start elsewhere.
+    Source: APPNOTE.TXT, section 4.3.
+
+    Archives stored inside this archive have end records too, but the offsets in these are counted
+    from another start.
     """
     for at in window.find(_EOCD):
         record = window.read(at, _EOCD_SIZE)
@@ -55,12 +58,12 @@ def zip_archive(window: ContentReader, prefix: int = 0) -> Stated | None:
 
 
 def jmod(window: ContentReader) -> Stated | None:
-    """A ZIP archive after four bytes."""
+    """The length of a ZIP archive that follows four bytes."""
     return zip_archive(window, prefix=4)
 
 
 def tar(window: ContentReader) -> Stated | None:
-    """Members up to the empty block, and tar's padding of the last record (ustar, pax)."""
+    """The length of the members up to the empty block, with tar's padding (ustar, pax)."""
     at = 0
     while True:
         head = window.read(at, _TAR_BLOCK)
@@ -86,7 +89,7 @@ def tar(window: ContentReader) -> Stated | None:
 
 
 def _tar_number(raw: bytes) -> int | None:
-    """Octal digits, or a number of 8 bytes after a set top bit."""
+    """The value of a number field: octal digits, or, if the top bit is set, a binary number."""
     if raw[0] & 0x80:
         return int.from_bytes(raw[-8:], "big")
     digits = raw.strip(b" \0")
@@ -101,7 +104,10 @@ def _tar_sum_fits(head: bytes) -> bool:
 
 
 def seven_zip(window: ContentReader) -> Stated | None:
-    """The header at the end; the start header has its offset, length and CRC (7zFormat.txt)."""
+    """The end of the last header, whose offset, length and CRC are in the start header.
+
+    Source: 7zFormat.txt.
+    """
     offset, size = window.number(12, 8), window.number(20, 8)
     if min(offset, size) < 0:
         return None
@@ -116,7 +122,7 @@ def seven_zip(window: ContentReader) -> Stated | None:
 
 
 def cpio(window: ContentReader) -> Stated | None:
-    """Members up to TRAILER!!!, padded to 512 bytes where only zeros follow."""
+    """The length of the members up to TRAILER!!!, padded to 512 bytes if only zeros follow."""
     at = 0
     while True:
         head = window.read(at, 110)
@@ -157,7 +163,7 @@ _PAYLOADS: dict[bytes, Callable[[ContentReader], Stated | None]] = {
 
 
 def rpm(window: ContentReader) -> Stated | None:
-    """Lead, signature, header, and the compressed payload (RPM file format 3)."""
+    """The length of lead, signature, header and compressed payload (RPM file format 3)."""
     signature = _rpm_header_end(window, _RPM_LEAD)
     if signature is None:
         return None

@@ -1,4 +1,4 @@
-"""Compiled Python: one marshalled object after a header, parsed without creating it."""
+"""Compiled Python: a header and one marshalled object, which is parsed but not created."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ext4kit.filetypes.formats.reader import ContentReader, Stated
 _HEADER = 16  # magic, flags, and time and size or a hash (PEP 552)
 _LARGEST = 16 << 20
 _FLAG_REF = 0x80
-_PLAIN = {  # type -> bytes that follow
+_PLAIN = {  # type -> number of bytes that follow
     **dict.fromkeys(b"0NSTF.", 0),
     **dict.fromkeys(b"ir", 4),
     **dict.fromkeys(b"Ig", 8),
     ord("y"): 16,
 }
-_LONG = frozenset(b"sutaA")  # a length of 4 bytes, and that number of bytes
-_SHORT = frozenset(b"zZ")  # a length of 1 byte
-_MANY = frozenset(b"([<>")  # a count of 4 bytes, and that number of objects
-_CODE_COUNTS = {  # bytes of integers at the start of a code object, number of objects, and so on
+_LONG = frozenset(b"sutaA")  # types with a length of 4 bytes and that number of bytes
+_SHORT = frozenset(b"zZ")  # the same with a length of 1 byte
+_MANY = frozenset(b"([<>")  # types with a count of 4 bytes and that number of objects
+_CODE_COUNTS = {  # parts of a code object in turn: bytes of integers, number of objects
     "3.8-3.10": (24, 8, 4, 1),
     "3.11-": (20, 8, 4, 2),
 }
 
 
 class _Walk:
-    """The remaining objects, as a stack of counts."""
+    """The objects that remain to be parsed, as a stack of counts."""
 
     def __init__(self, data: bytes, code: tuple[int, int, int, int]) -> None:
         self.data, self.at, self.code = data, 0, code
@@ -88,7 +88,7 @@ class _Walk:
 
 
 def pyc(window: ContentReader) -> Stated | None:
-    """The end of the one code object (CPython, Python/marshal.c)."""
+    """The end of the code object after the header (CPython, Python/marshal.c)."""
     data = window.read(_HEADER, _LARGEST)
     version = window.number(0, 2)
     layout = "3.11-" if version >= 3450 else "3.8-3.10"

@@ -1,4 +1,4 @@
-"""Compressed streams: end marks, blocks and checksums at their ends."""
+"""Compressed streams, whose ends are found by end marks, blocks and checksums."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from ext4kit.filetypes.formats.checks import decompresses_bzip2, decompresses_xz
 from ext4kit.filetypes.formats.declaration import FileFormat
 from ext4kit.filetypes.formats.reader import CHEAPER, CHUNK, ContentReader, Stated
 
-StreamEnd = Callable[[ContentReader, int], int | None]  # end of the stream at an offset
+StreamEnd = Callable[[ContentReader, int], int | None]  # offset -> end of the stream there
 _PIECE = 1 << 20  # decompressed bytes at a time
 _MOST_STREAMS = 1 << 16
 
 _GZIP, _GZIP_WBITS = b"\x1f\x8b\x08", 31
 _XZ = b"\xfd7zXZ\0"
 _BZIP2_END = 0x177245385090  # end mark: the decimal digits of the square root of pi, 48 bits
-_BZIP2_TAIL = 16  # bytes that the end mark and the checksum may take
+_BZIP2_TAIL = 16  # maximum bytes of the end mark and the checksum
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"\x04\x22\x4d\x18"
 
 
 def stream_end(window: ContentReader, at: int, wbits: int, step: int = CHUNK) -> int | None:
-    """End of the zlib stream that starts at `at`; None where it has no valid end.
+    """End of the zlib stream that starts at `at`; None if it has no valid end.
 
     Args:
         window: the file.
         at: start of the stream.
-        wbits: its format, as `zlib.decompressobj` takes it.
-        step: bytes of the first read; more are read each time, up to `CHUNK`.
+        wbits: format of the stream, as for `zlib.decompressobj`.
+        step: bytes of the first read; each further read is larger, up to `CHUNK`.
     """
     stream = zlib.decompressobj(wbits)
     try:
@@ -45,7 +45,7 @@ def stream_end(window: ContentReader, at: int, wbits: int, step: int = CHUNK) ->
 
 
 def _feed(window: ContentReader, stream: zlib._Decompress, piece: bytes) -> bool:  # typeshed's name
-    """Decompress a piece and discard the output; False when the budget is exhausted."""
+    """Decompress a piece and discard the output; False if the budget is exhausted."""
     while piece and not stream.eof:
         if not window.budget.spend(len(stream.decompress(piece, _PIECE)) >> CHEAPER):
             return False
@@ -54,7 +54,7 @@ def _feed(window: ContentReader, stream: zlib._Decompress, piece: bytes) -> bool
 
 
 def gzip(window: ContentReader) -> Stated | None:
-    """Members with their checksums (RFC 1952); only decompression shows their end."""
+    """The end of the last member (RFC 1952), which only decompression shows."""
     end = 0
     for _ in range(_MOST_STREAMS):
         following = stream_end(window, end, _GZIP_WBITS)
@@ -67,7 +67,7 @@ def gzip(window: ContentReader) -> Stated | None:
 
 
 def bzip2(window: ContentReader) -> Stated | None:
-    """Streams up to their end mark and checksum, which may start at any bit.
+    """The end of the last stream: its end mark and checksum, which may start at any bit.
 
     Decompression would give the same result, but many times more slowly.
     """
@@ -77,7 +77,10 @@ def bzip2(window: ContentReader) -> Stated | None:
 def _in_a_row(
     window: ContentReader, magic: bytes, end_of: StreamEnd, proven: bool
 ) -> Stated | None:
-    """All streams from the start on; of proven ones those in front of one without an end."""
+    """The end of the last of several consecutive streams.
+
+    If a stream has no end, the streams before it are the file if `proven`; else there is none.
+    """
     end = 0
     while window.read(end, len(magic)) == magic:
         following = end_of(window, end)
@@ -104,7 +107,7 @@ def _bzip2_end(window: ContentReader, start: int) -> int | None:
 
 
 def _marked(text: bytes, shift: int) -> int:
-    """End of the checksum after the end mark that starts `shift` bits into a byte; 0 for none."""
+    """End of the checksum after an end mark that starts `shift` bits into a byte; 0 for none."""
     shifted = (_BZIP2_END << 8 - shift).to_bytes(7, "big")
     inner = shifted[1:6] if shift else shifted[:6]
     at = text.find(inner)
@@ -119,7 +122,10 @@ def _marked(text: bytes, shift: int) -> int:
 
 
 def xz(window: ContentReader) -> Stated | None:
-    """Streams up to their footer, which repeats the flags of the header (tukaani.org)."""
+    """The end of the last stream: its footer, which repeats the flags of the header.
+
+    Source: tukaani.org, The .xz File Format.
+    """
     return _in_a_row(window, _XZ, _xz_end, proven=True)
 
 
@@ -136,7 +142,7 @@ def _xz_end(window: ContentReader, start: int) -> int | None:
 
 
 def zstd(window: ContentReader) -> Stated | None:
-    """Frames; their blocks give their lengths (RFC 8878, section 3.1)."""
+    """The end of the last frame, whose blocks state their lengths (RFC 8878, section 3.1)."""
     return _in_a_row(window, _ZSTD, _zstd_frame, proven=False)
 
 
@@ -149,7 +155,7 @@ def _zstd_frame(window: ContentReader, at: int) -> int | None:
     at += 5 + (1 - single) + (0, 1, 2, 4)[flags & 3] + content
     while True:
         head = window.number(at, 3)
-        if head < 0 or head >> 1 & 3 == 3 or not head:  # zeros would be empty blocks
+        if head < 0 or head >> 1 & 3 == 3 or not head:  # zeros would be read as empty blocks
             return None
         at += 3 + (1 if head >> 1 & 3 == 1 else head >> 3)
         if head & 1:
@@ -157,7 +163,7 @@ def _zstd_frame(window: ContentReader, at: int) -> int | None:
 
 
 def lz4(window: ContentReader) -> Stated | None:
-    """Frames of blocks that give their lengths (LZ4 frame format)."""
+    """The end of the last frame, whose blocks state their lengths (LZ4 frame format)."""
     return _in_a_row(window, _LZ4, _lz4_frame, proven=False)
 
 

@@ -15,13 +15,13 @@ _MOST_ENTRIES = 1 << 22
 _MOST_OBJECTS = 1 << 22
 _MOST_SYSTEM_STRINGS = 1 << 14
 _LAST_SEGMENT = 0xFFFFFFFF
-_DER_INSIDE = (b"\x02", b"\x06", b"\x30", b"\xa0")  # start of certificates, keys and messages
+_DER_INSIDE = (b"\x02", b"\x06", b"\x30", b"\xa0")  # starts of certificates, keys, messages
 
 
 def sqlite(window: ContentReader) -> Stated | None:
-    """Page size times page count (sqlite.org/fileformat2.html, section 1.3).
+    """The page size times the page count (sqlite.org/fileformat2.html, section 1.3).
 
-    The count is valid if the version that wrote it is that of the last change.
+    The count is valid if it was written by the version that made the last change.
     """
     head = window.read(0, 100)
     if len(head) < 100 or head[:16] != b"SQLite format 3\0":
@@ -35,7 +35,7 @@ def sqlite(window: ContentReader) -> Stated | None:
 
 
 def message_catalogue(window: ContentReader) -> Stated | None:
-    """The furthest end of its tables and strings (GNU gettext manual, section 10.3)."""
+    """The furthest end of the tables and strings (GNU gettext manual, section 10.3)."""
     order = "<" if window.read(0, 4) == b"\xde\x12\x04\x95" else ">"
     count, one, other, slots, table = (window.number(at, 4, order) for at in (8, 12, 16, 20, 24))
     if not 0 <= count <= _MOST_ENTRIES or min(one, other, slots, table) < 0:
@@ -73,7 +73,10 @@ def _system_strings_end(window: ContentReader, order: str) -> int:
 
 
 def time_zone(window: ContentReader) -> Stated | None:
-    """Header, data, both again with 64-bit times, and a footer line (RFC 8536, section 3)."""
+    """The end of the footer line (RFC 8536, section 3).
+
+    The footer follows header and data, and both again with 64-bit times.
+    """
     version = window.read(4, 1)
     end = _time_zone_block(window, 0, 4)
     if end is None or version < b"2":
@@ -96,7 +99,10 @@ def _time_zone_block(window: ContentReader, at: int, wide: int) -> int | None:
 
 
 def terminal(window: ContentReader) -> Stated | None:
-    """Names, flags, numbers, string offsets and strings, twice when extended (term(5))."""
+    """The length of names, flags, numbers, string offsets and strings (term(5)).
+
+    An extended file has all but the names twice.
+    """
     head = window.read(0, 12)
     if len(head) < 12:
         return None
@@ -120,7 +126,7 @@ def _even(at: int) -> int:
 
 
 def git_index(window: ContentReader) -> Stated | None:
-    """Fan-out, names, checksums, offsets and two hashes (gitformat-pack(5))."""
+    """The length of fan-out, names, checksums, offsets and two hashes (gitformat-pack(5))."""
     count = window.number(8 + 255 * 4, 4, ">")
     if not 0 <= count <= _MOST_ENTRIES:
         return None
@@ -131,7 +137,10 @@ def git_index(window: ContentReader) -> Stated | None:
 
 
 def git_pack(window: ContentReader) -> Stated | None:
-    """Objects, each a header and a zlib stream, and a hash (gitformat-pack(5))."""
+    """The end of the hash after the objects, each a header and a zlib stream.
+
+    Source: gitformat-pack(5).
+    """
     count, at = window.number(8, 4, ">"), 12
     if not 0 < count <= _MOST_OBJECTS:
         return None
@@ -162,7 +171,7 @@ def _git_object(window: ContentReader, at: int) -> int | None:
 
 
 def berkeley(window: ContentReader) -> Stated | None:
-    """Page size and the number of the last page (Berkeley DB meta-data page)."""
+    """The page size times the number of pages (Berkeley DB meta-data page)."""
     page, last = window.number(20, 4), window.number(32, 4)
     if page < 512 or page > 65536 or page & page - 1 or last < 0:
         return None
@@ -170,20 +179,20 @@ def berkeley(window: ContentReader) -> Stated | None:
 
 
 def der(window: ContentReader) -> Stated | None:
-    """One element that holds all others (X.690, section 8.1.3)."""
+    """The length of the element that contains all others (X.690, section 8.1.3)."""
     width = window.number(1, 1) & 15
     inner = window.read(2 + width, 1)
     return Stated(2 + width + window.number(2, width, ">")) if inner in _DER_INSIDE else None
 
 
 def journald(window: ContentReader) -> Stated | None:
-    """Header and arena (systemd, Journal File Format)."""
+    """The length of header and arena (systemd, Journal File Format)."""
     header, arena = window.number(88, 8), window.number(96, 8)
     return Stated(header + arena) if 208 <= header <= 4096 and arena >= 0 else None
 
 
 def packets(window: ContentReader) -> Stated | None:
-    """Packets with their captured lengths (pcap savefile format)."""
+    """The end of the last packet, from the captured lengths (pcap savefile format)."""
     at = 24
     while True:
         head = window.read(at, 16)
@@ -197,7 +206,7 @@ def packets(window: ContentReader) -> Stated | None:
 
 
 def packet_blocks(window: ContentReader) -> Stated | None:
-    """Blocks that state their length at both ends (pcapng)."""
+    """The end of the last block; each block states its length at both ends (pcapng)."""
     order, at = "<" if window.read(8, 4) == b"\x4d\x3c\x2b\x1a" else ">", 0
     while True:
         length = window.number(at + 4, 4, order)

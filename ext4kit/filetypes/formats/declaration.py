@@ -1,4 +1,4 @@
-"""What is declared of a format; all tables are derived from it."""
+"""The declaration of a format, from which all tables are derived."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ext4kit.filetypes.formats.reader import ContentReader, Stated
 
 HEAD = 8  # bytes at the start of a block that are always compared
-Check = Callable[[ContentReader, int], bool | None]  # None: it cannot be told
+Check = Callable[[ContentReader, int], bool | None]  # None if this is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Start:
 
     Attributes:
         magic: the bytes; at most `HEAD`.
-        any_at: positions within `magic` that may have any value.
+        any_at: positions within `magic` at which any value is allowed.
     """
 
     magic: bytes
@@ -25,7 +25,7 @@ class Start:
 
     @property
     def value(self) -> int:
-        """The magic as a little-endian number, 0 at positions with any value."""
+        """The magic as a little-endian number, with 0 at positions where any value is allowed."""
         kept = bytes(0 if at in self.any_at else byte for at, byte in enumerate(self.magic))
         return int.from_bytes(kept, "little")
 
@@ -38,23 +38,24 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A format of files that are carved.
+    """A format of files that can be carved.
 
     Attributes:
-        name: short and unique.
-        starts: first bytes, of which one is enough.
-        inside: other places of a magic: each is (offset, bytes there) of all its parts.
-        magic_at: bytes from the start of the file to the block that has its magic.
-        length: what the format says of the size; None where it says nothing.
-        check: whether checksums within a file of that size hold; None where there are none.
-        kind: extension and MIME type, or a function that gives both from the first bytes; None
-            where puremagic knows better.
-        is_text: whether it is text with this extension.
-        character_bytes: of a character, whose zeros may end a text.
-        repeats: whether blocks within such a file begin like the file.
-        has_members: whether it is followed from member to member, each of which begins like it.
-        names: extensions of file names, separated by spaces, under which it is expected when
-            deleted names are matched with carved contents; no other format may have them.
+        name: short and unique name of the format.
+        starts: possible first bytes of a file; one of them must match.
+        inside: magics at other places, each a list of (offset, bytes) pairs that must all match.
+        magic_at: bytes from the start of the file to the block with the magic.
+        length: function that finds the size that the format states; None if it states none.
+        check: function that tests the checksums within a file of that size; None if there are none.
+        kind: extension and MIME type, or a function that finds both from the first bytes; None if
+            puremagic identifies the type better.
+        is_text: whether files of the format are text with the extension in `kind`.
+        character_bytes: bytes per character; zeros in the last character may be part of the text.
+        repeats: whether blocks inside a file may begin like the start of the file.
+        has_members: whether a file consists of members, each of which begins like the file.
+        names: extensions of file names, separated by spaces, for which this format is expected when
+            deleted names are matched with carved contents; no two formats may have the same
+            extension.
     """
 
     name: str
@@ -72,5 +73,5 @@ class FileFormat:
 
     @property
     def magics(self) -> tuple[Start, ...]:
-        """The first bytes."""
+        """All declared starts of a file."""
         return tuple(Start(one) if isinstance(one, bytes) else one for one in self.starts)

@@ -1,4 +1,4 @@
-"""Images of disks: where the last used part of the file ends."""
+"""Disk images, which end at the end of the last used part of the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ext4kit.filetypes.formats.length_fields import LengthField
 from ext4kit.filetypes.formats.reader import ContentReader, Stated
 from ext4kit.units import SECTOR
 
-_MOST_ENTRIES = 1 << 20  # of one table
+_MOST_ENTRIES = 1 << 20  # maximum entries of one table
 _QCOW2_OFFSET = 0x00FFFFFFFFFFFE00
 _VMDK_COMPRESSED = 1 << 16
 _VMDK_AT_END = (1 << 64) - 1
@@ -19,7 +19,7 @@ _ISO_START = 16 * 2048
 
 
 def qcow2(window: ContentReader) -> Stated | None:
-    """The last cluster that its tables name (QEMU docs/interop/qcow2.txt)."""
+    """The end of the last cluster that the tables name (QEMU docs/interop/qcow2.txt)."""
     head = window.read(0, 72)
     if len(head) < 72:
         return None
@@ -61,14 +61,14 @@ def _numbers(
 
 
 def vmdk(window: ContentReader) -> Stated | None:
-    """The last grain that a sparse extent names (VMware's Virtual Disk Format 1.1)."""
+    """The end of the last grain that a sparse extent names (VMware Virtual Disk Format 1.1)."""
     head = window.read(0, SECTOR)
     if len(head) < SECTOR:
         return None
     told = struct.unpack("<IQQQQIQQQ", head[8:72])
     flags, capacity, grain, _, _, per_table, _, tables, overhead = told
     if flags & _VMDK_COMPRESSED or tables == _VMDK_AT_END:
-        return None  # nothing tells where the last grain of a stream ends
+        return None  # nothing shows where the last grain of a stream ends
     if not 0 < grain <= 1 << 16 or not 0 < per_table <= 1 << 16:
         return None
     count = -(-capacity // (grain * per_table))
@@ -85,7 +85,7 @@ def vmdk(window: ContentReader) -> Stated | None:
 
 
 def vdi(window: ContentReader) -> Stated | None:
-    """The blocks that are allocated, after the map (VirtualBox, VDICore.h)."""
+    """The end of the allocated blocks, which follow the map (VirtualBox, VDICore.h)."""
     head = window.read(0, 0x188)
     if len(head) < 0x188 or head[64:68] != b"\x7f\x10\xda\xbe":
         return None
@@ -96,7 +96,7 @@ def vdi(window: ContentReader) -> Stated | None:
 
 
 def iso(window: ContentReader) -> Stated | None:
-    """The size of the volume in its primary descriptor (ECMA-119, section 8.4)."""
+    """The volume size in the primary volume descriptor (ECMA-119, section 8.4)."""
     head = window.read(_ISO_START, 136)
     if len(head) < 136 or head[:7] != b"\x01CD001\x01":
         return None

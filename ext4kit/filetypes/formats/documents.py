@@ -14,7 +14,7 @@ _PDF_END = b"%%EOF"
 _MOST_TABLES = 4096
 _FREE_SECTOR = 0xFFFFFFFF
 _FAT_OF_HEADER = 109
-_PDF_TRAILER = 64  # bytes in front of %%EOF
+_PDF_TRAILER = 64  # bytes before %%EOF that are searched for the place of the table
 _PDF_TABLE_AT = re.compile(rb"startxref\s+(\d{1,18})\s*$")
 _PDF_TABLE = re.compile(rb"\s*(xref\b|\d+\s+\d+\s+obj\b)")
 _PDF_SECTION = re.compile(rb"\s*xref\s+\d+\s+(\d{1,9})\s*?\r?\n")
@@ -24,10 +24,10 @@ _PDF_MOST_OBJECTS, _PDF_LOOKED_AT = 1 << 16, 64
 
 
 def pdf(window: ContentReader) -> Stated | None:
-    """The first %%EOF followed only by an end of line and zeros in its block.
+    """The first %%EOF that only an end of line and zeros follow in its block.
 
-    A file written in several revisions has several of them (ISO 32000-1, section 7.5.6). Each has
-    the place of its table in front of it.
+    A file that was written in several revisions has several %%EOF marks (ISO 32000-1, section
+    7.5.6). The lines before each mark state the place of its table.
     """
     for at in window.find(_PDF_END):
         end = at + len(_PDF_END)
@@ -39,9 +39,9 @@ def pdf(window: ContentReader) -> Stated | None:
 
 
 def _pdf_table_fits(window: ContentReader, end: int) -> bool:
-    """Whether the table of objects is where the lines before an end say, and objects where it says.
+    """Whether the object table is at its stated place, and the objects are at theirs.
 
-    True for what does not say where.
+    The lines before the end state the place of the table. True if they do not.
     """
     start = max(end - _PDF_TRAILER, 0)
     told = _PDF_TABLE_AT.search(window.read(start, end - start))
@@ -60,7 +60,10 @@ def _pdf_table_fits(window: ContentReader, end: int) -> bool:
 
 
 def ole(window: ContentReader) -> Stated | None:
-    """The last sector that the allocation table marks as used ([MS-CFB], section 2.3)."""
+    """The end of the last sector that the allocation table marks as used.
+
+    Source: [MS-CFB], section 2.3.
+    """
     head = window.read(0, 512)
     shift = int.from_bytes(head[30:32], "little")
     if len(head) < 512 or shift not in (9, 12):
@@ -80,7 +83,7 @@ def ole(window: ContentReader) -> Stated | None:
 
 
 def _further_tables(window: ContentReader, head: bytes, sector: int) -> list[int]:
-    """Sectors of the allocation table in the chain after the header."""
+    """Sectors of the allocation table that are listed in the chain after the header."""
     found: list[int] = []
     following = int.from_bytes(head[68:72], "little")
     seen: set[int] = set()
@@ -96,7 +99,7 @@ def _further_tables(window: ContentReader, head: bytes, sector: int) -> list[int
 
 
 def font(window: ContentReader, at: int = 0) -> Stated | None:
-    """The furthest end of its tables, each padded to four bytes (OpenType, "Font Tables")."""
+    """The furthest end of the tables, each padded to four bytes (OpenType, "Font Tables")."""
     count = window.number(at + 4, 2, ">")
     raw = window.read(at + 12, 16 * count) if 0 < count <= _MOST_TABLES else b""
     if not raw or len(raw) < 16 * count or not 16 <= window.number(at + 6, 2, ">") <= 4096:
@@ -108,7 +111,7 @@ def font(window: ContentReader, at: int = 0) -> Stated | None:
 
 
 def font_collection(window: ContentReader) -> Stated | None:
-    """The furthest end of its fonts."""
+    """The furthest end of the fonts in the collection."""
     count = window.number(8, 4, ">")
     if not 0 < count <= 256:
         return None

@@ -1,4 +1,4 @@
-"""Images: chunks, blocks and markers up to their end."""
+"""Images, which consist of chunks, blocks or markers up to an end mark."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _BETWEEN_SCANS = frozenset(
     {0xC4, 0xCC, 0xDA, 0xDB, 0xDC, 0xDD, 0xDE, *range(0xE0, 0xF0), 0xFE, 0xFF}
 )
 _SEGMENTS = frozenset(range(1, 256))
-_PSD_CHANNELS, _PSD_SIDE = 56, 300_000  # at most
-_LONGEST_INTERVAL = 1 << 20  # bytes between restarts
+_PSD_CHANNELS, _PSD_SIDE = 56, 300_000  # maximum values
+_LONGEST_INTERVAL = 1 << 20  # maximum bytes between restarts
 _ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
 _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
 _TIFF_SIZES = (0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4)
@@ -28,7 +28,7 @@ _MOST_STRIPS = 1 << 16
 
 
 def png(window: ContentReader) -> Stated | None:
-    """Chunks with their checksums up to IEND (RFC 2083, section 3.2)."""
+    """The end of the IEND chunk, with the checksums of all chunks (RFC 2083, section 3.2)."""
     at = 8
     while True:
         head = window.read(at, 8)
@@ -44,7 +44,7 @@ def png(window: ContentReader) -> Stated | None:
 
 
 def _crc32(window: ContentReader, at: int, length: int) -> int:
-    """CRC of a part that may be long; no number that can be stored where it is not all there."""
+    """CRC of a part, which may be long; an impossible value if the part is not all there."""
     crc, end = 0, at + length
     while at < end and (piece := window.read(at, min(CHUNK, end - at))):
         crc = zlib.crc32(piece, crc)
@@ -53,7 +53,7 @@ def _crc32(window: ContentReader, at: int, length: int) -> int:
 
 
 def photoshop(window: ContentReader) -> Stated | None:
-    """Four sections with lengths, and the picture (Adobe's Photoshop file format)."""
+    """The length of four sections and the picture (Adobe Photoshop file format)."""
     head = window.read(0, 26)
     if len(head) < 26 or head[4:6] not in (b"\0\1", b"\0\2"):
         return None
@@ -67,7 +67,7 @@ def photoshop(window: ContentReader) -> Stated | None:
             return None
         at += length + size
     packed = window.number(at, 2, ">")
-    if packed == 1:  # the lengths of all rows, then the rows
+    if packed == 1:  # the lengths of all rows come first, then the rows
         each = 4 if head[5] == 2 else 2
         table = window.read(at + 2, channels * height * each)
         rows = np.frombuffer(table[: len(table) // each * each], f">u{each}").astype(np.int64)
@@ -76,7 +76,7 @@ def photoshop(window: ContentReader) -> Stated | None:
 
 
 def gif(window: ContentReader) -> Stated | None:
-    """Blocks up to the trailer (GIF89a, appendix A)."""
+    """The end of the trailer after the blocks (GIF89a, appendix A)."""
     flags = window.number(10, 1)
     if flags < 0:
         return None
@@ -104,7 +104,7 @@ def _sub_blocks(window: ContentReader, at: int) -> int:
 
 
 def jpeg(window: ContentReader) -> Stated | None:
-    """Segments, and entropy-coded data up to the next marker, up to EOI (ITU T.81, annex B)."""
+    """The end of the EOI marker after segments and entropy-coded data (ITU T.81, annex B)."""
     at, interval, allowed = 2, 0, _SEGMENTS
     while (head := window.read(at, 6))[:1] == b"\xff" and len(head) > 1:
         marker, length = head[1], max(int.from_bytes(head[2:4], "big"), 2)
@@ -120,7 +120,7 @@ def jpeg(window: ContentReader) -> Stated | None:
 
 
 def _next_marker(window: ContentReader, at: int, restarts: bool) -> int:
-    """Where the marker after entropy-coded data is; -1 where a restart is out of order."""
+    """Offset of the marker after entropy-coded data; -1 if a restart is out of order."""
     kept, expected, last = b"", 0xD0, at
     for piece in window.chunks(at):
         text = kept + piece
@@ -139,7 +139,7 @@ def _next_marker(window: ContentReader, at: int, restarts: bool) -> int:
 
 
 def bmp(window: ContentReader) -> Stated | None:
-    """The size in the file header, if the next header is plausible."""
+    """The size in the file header, if the header after it is plausible."""
     if window.number(14, 4) not in _BITMAP_HEADERS or window.number(6, 4) != 0:
         return None
     size = window.number(2, 4)
@@ -161,7 +161,7 @@ def ico(window: ContentReader) -> Stated | None:
 
 
 def tiff(window: ContentReader) -> Stated | None:
-    """The furthest end of directories, their values, strips and tiles (TIFF 6.0, section 2)."""
+    """The furthest end of directories, values, strips and tiles (TIFF 6.0, section 2)."""
     order = "<" if window.read(0, 2) == b"II" else ">"
     at, end, seen = window.number(4, 4, order), 8, 0
     while at > 0 and seen < _MOST_DIRECTORIES:
@@ -180,7 +180,7 @@ def tiff(window: ContentReader) -> Stated | None:
 
 
 def _tiff_entry(window: ContentReader, at: int, order: str, wanted: dict[int, list[int]]) -> int:
-    """End of the values of an entry; values of strips and tiles are added to `wanted`."""
+    """End of the values of an entry; the values for strips and tiles are added to `wanted`."""
     tag, kind = window.number(at, 2, order), window.number(at + 2, 2, order)
     count = max(window.number(at + 4, 4, order), 0)
     each = _TIFF_SIZES[kind] if 0 <= kind < len(_TIFF_SIZES) else 1

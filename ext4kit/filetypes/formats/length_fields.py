@@ -1,4 +1,4 @@
-"""Formats with a length field in the header."""
+"""Lengths of files whose header has a length field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class LengthField:
     Attributes:
         at: byte offset of the field.
         width: bytes of the field.
-        order: "<" or ">".
+        order: byte order, "<" or ">".
         plus: bytes that the field does not count.
         align: the file is padded to a multiple of this number of bytes.
     """
@@ -26,6 +26,6 @@ class LengthField:
     align: int = 1
 
     def __call__(self, window: ContentReader) -> Stated | None:
-        """The length in the field."""
+        """The length according to the field."""
         size = window.number(self.at, self.width, self.order)
         return Stated(-(-(size + self.plus) // self.align) * self.align) if size > 0 else None

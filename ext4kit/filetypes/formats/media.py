@@ -1,4 +1,4 @@
-"""Audio and video: boxes, pages and frames."""
+"""Audio and video files that consist of boxes, chunks, pages or frames."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _BITRATES = {  # kbit/s by index, for (MPEG 1, layer 3), (MPEG 2, layer 3)
 }
 _RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
 _FEW_FRAMES = 4
-_OGG_FIRST, _OGG_LAST = 2, 4  # flags of the first and the last page of a stream
+_OGG_FIRST, _OGG_LAST = 2, 4  # flags of the first page and of the last page of a stream
 _BOXES = frozenset(
     b"ftyp moov mdat free skip wide udta meta uuid moof mfra sidx ssix styp pdin prft pnot".split()
 )
 
 
 def boxes(window: ContentReader) -> Stated | None:
-    """Boxes of the top level (ISO 14496-12, section 4.2)."""
+    """The end of the last box of the top level (ISO 14496-12, section 4.2)."""
     at, seen = 0, set()
     while True:
         head = window.read(at, 16)
@@ -34,7 +34,7 @@ def boxes(window: ContentReader) -> Stated | None:
 
 
 def riff(window: ContentReader) -> Stated | None:
-    """The single chunk that holds all others, and the further ones of large AVI files."""
+    """The end of the chunk that contains all others, or of the last one in large AVI files."""
     at = 0
     while window.read(at, 4) == b"RIFF" and (size := window.number(at + 4, 4)) > 4:
         at += 8 + size + (size & 1)
@@ -44,7 +44,7 @@ def riff(window: ContentReader) -> Stated | None:
 
 
 def aiff(window: ContentReader) -> Stated | None:
-    """The single chunk that holds all others."""
+    """The end of the chunk that contains all others."""
     if window.read(8, 4) not in (b"AIFF", b"AIFC", b"ILBM", b"8SVX"):
         return None
     size = window.number(4, 4, ">")
@@ -52,7 +52,7 @@ def aiff(window: ContentReader) -> Stated | None:
 
 
 def ogg(window: ContentReader) -> Stated | None:
-    """Pages, numbered in each stream from its first to its last one (RFC 3533, section 6)."""
+    """The end of the last page; pages are numbered within each stream (RFC 3533, section 6)."""
     at, following, ended = 0, dict[bytes, int](), set[bytes]()
     while True:
         head = window.read(at, 27 + 255)
@@ -70,7 +70,7 @@ def ogg(window: ContentReader) -> Stated | None:
 
 
 def mp3(window: ContentReader) -> Stated | None:
-    """An ID3v2 tag, frames of layer 3 and an ID3v1 tag (ISO 11172-3; id3.org)."""
+    """The end of the layer 3 frames, or of an ID3v1 tag after them (ISO 11172-3; id3.org)."""
     at = _tag(window.read(0, 10))
     frames = 0
     while (length := _frame(window.read(at, 4))) > 0:
@@ -93,7 +93,7 @@ def _tag(head: bytes) -> int:
 
 
 def _frame(head: bytes) -> int:
-    """Bytes of a frame of layer 3; 0 for other data."""
+    """Bytes of a layer 3 frame; 0 for other data."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return 0
     version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
@@ -106,7 +106,7 @@ def _frame(head: bytes) -> int:
 
 
 def matroska(window: ContentReader) -> Stated | None:
-    """The EBML header and the segment after it (RFC 8794, section 4)."""
+    """The end of the segment after the EBML header (RFC 8794, section 4)."""
     at = 0
     for _ in range(64):
         head = window.read(at, 12)
@@ -121,7 +121,7 @@ def matroska(window: ContentReader) -> Stated | None:
 
 
 def _ebml(raw: bytes) -> tuple[int, int]:
-    """(size, bytes of its encoding); 0 bytes for an unknown or truncated size."""
+    """(size, bytes of its encoding); 0 bytes if the size is unknown or truncated."""
     width = 9 - raw[0].bit_length() if raw and raw[0] else 0
     if not width or len(raw) < width:
         return 0, 0

@@ -23,7 +23,7 @@ _LOADER = b"\0/lib"  # a program names its loader near its start; a library does
 
 
 def elf(window: ContentReader) -> Stated | None:
-    """The furthest end of its tables, sections and segments (System V gABI, chapter 4)."""
+    """The furthest end of tables, sections and segments (System V gABI, chapter 4)."""
     try:
         header = ElfHeader.parse(window.read(0, 64))
     except CorruptError:
@@ -31,7 +31,7 @@ def elf(window: ContentReader) -> Stated | None:
     sections = header.sections(window.read(header.section_at, header.section_bytes))
     if header.section_at and not len(sections):
         return None
-    if len(sections) > 1 and not sections["sh_type"].any():  # zeros stand there
+    if len(sections) > 1 and not sections["sh_type"].any():  # zeros are expected there
         return None
     if header.sections_elsewhere(sections):
         count = int(sections["sh_size"][0])
@@ -51,13 +51,13 @@ def elf(window: ContentReader) -> Stated | None:
 
 
 def _ends(offset: object, size: object) -> list[int]:
-    """Ends of all pieces, as Python integers, which do not overflow."""
+    """Ends of all pieces as Python integers, which cannot overflow."""
     pairs = zip(offset.tolist(), size.tolist(), strict=True)  # type: ignore[attr-defined]
     return [place + length for place, length in pairs if length]
 
 
 def ar(window: ContentReader) -> Stated | None:
-    """Members at even offsets, each with a header (ar.h)."""
+    """The end of the last member; members have a header and even offsets (ar.h)."""
     at = 8
     while True:
         head = window.read(at, _AR_HEADER)
@@ -89,7 +89,7 @@ def pe(window: ContentReader) -> Stated | None:
 
 
 def _symbols_end(window: ContentReader, at: int) -> int:
-    """End of the symbols, and the strings after them, that a COFF header names; 0 for none."""
+    """End of the strings after the symbols that a COFF header names; 0 if it names none."""
     place, count = window.number(at, 4), window.number(at + 4, 4)
     if place <= 0 or count <= 0:
         return 0
@@ -97,7 +97,7 @@ def _symbols_end(window: ContentReader, at: int) -> int:
 
 
 def bitcode(window: ContentReader) -> Stated | None:
-    """Blocks at the top level, with their lengths in words (LLVM bitstream format)."""
+    """The end of the last top-level block, from lengths in words (LLVM bitstream format)."""
     at = 4
     while (word := window.number(at, 4)) > 0 and word & 3 == 1:
         bit = 2
@@ -113,13 +113,13 @@ def bitcode(window: ContentReader) -> Stated | None:
 
 
 def bitcode_wrapper(window: ContentReader) -> Stated | None:
-    """Offset of the wrapped bitcode plus its length, padded to 16 bytes."""
+    """The offset of the wrapped bitcode plus its length, padded to 16 bytes."""
     offset, size = window.number(8, 4), window.number(12, 4)
     return Stated(-(-(offset + size) // 16) * 16) if offset >= 20 and size > 0 else None
 
 
 def wasm(window: ContentReader) -> Stated | None:
-    """Sections (WebAssembly core specification, section 5.5)."""
+    """The end of the last section (WebAssembly core specification, section 5.5)."""
     at = 8
     while 0 <= window.number(at, 1) <= 13:
         size, used = _leb(window.read(at + 1, 5))
@@ -130,7 +130,7 @@ def wasm(window: ContentReader) -> Stated | None:
 
 
 def _leb(raw: bytes) -> tuple[int, int]:
-    """(number, bytes of its encoding) of an unsigned LEB128; 0 bytes for an endless one."""
+    """(number, bytes of its encoding) of an unsigned LEB128; 0 bytes if it does not end."""
     value = 0
     for position, byte in enumerate(raw):
         value |= (byte & 127) << 7 * position

@@ -11,12 +11,12 @@ from ext4kit.filesystem.blocks import BlockReader
 Place = Callable[[int, int], list[tuple[int, int]]]
 
 CHUNK = 256 << 10
-_EACH = 256  # bytes: minimum cost of a read
-CHEAPER = 2  # as a power of two: decompression of so many bytes costs as much as reading one
+_EACH = 256  # bytes; the minimum cost of a read
+CHEAPER = 2  # power of two; decompressing 2 ** this many bytes costs as much as reading one byte
 
 
 class Budget:
-    """Limit for reads and decompression of all files together; hostile data may be endless.
+    """A limit for reads and decompression of all files together, as hostile data may be endless.
 
     Args:
         size: bytes.
@@ -26,19 +26,20 @@ class Budget:
         self.left = size
 
     def spend(self, size: int) -> bool:
-        """Deduct `size` bytes; False when the budget is exhausted."""
+        """Deduct `size` bytes; False if the budget is exhausted."""
         self.left -= size
         return self.left >= 0
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """Length of a file as its format gives it.
+    """The length of a file according to its format.
 
     Attributes:
         size: bytes.
-        proven: whether checksums or an end mark confirm it; else it is only a number in the file.
-        open_ended: whether it is only where the parts of the file stop to follow each other.
+        proven: whether checksums or an end mark confirm the length; else it is only a number in the
+            file.
+        open_ended: whether the length is only where the sequence of parts of the file stops.
     """
 
     size: int
@@ -47,22 +48,22 @@ class Stated:
 
 
 class ContentReader:
-    """Bytes of a sequence of blocks, from its first block on.
+    """The bytes of a sequence of blocks that may be a file.
 
     Args:
         reader: the blocks.
-        place: gives the (first block, number of blocks) pairs of a number of blocks of the content,
-            from one of them on.
+        place: function of an index and a number of blocks of the content; it returns (first block,
+            number of blocks) pairs.
         count: number of blocks.
         budget: limit for reads.
-        origin: bytes of the first block to omit.
+        origin: bytes to omit at the start of the first block.
 
     Attributes:
-        size: bytes of all blocks; the format may give a larger size.
+        size: bytes of all blocks; the format may state a larger size.
         block_size: bytes per block.
-        reach: bytes to search for an end.
-        searched: bytes at the start that have no end of the file, so that no search is for them.
-        fell_short: whether a read wanted more than there is.
+        reach: number of bytes that are searched for an end.
+        searched: number of bytes at the start that are known to have no end and are not searched.
+        fell_short: whether a read requested more bytes than there are.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class ContentReader:
         return window
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to `length` bytes from `offset` on; fewer at the end of the blocks or the budget."""
+        """Up to `length` bytes from `offset` on; fewer if the blocks or the budget end."""
         self.fell_short |= offset + length > self.size
         length = min(length, self.size - offset)
         if offset < 0 or length <= 0 or not self.budget.spend(length + _EACH):
@@ -106,14 +107,14 @@ class ContentReader:
             offset += len(piece)
 
     def number(self, offset: int, length: int, order: str = "<") -> int:
-        """The unsigned number at `offset`; -1 beyond the end."""
+        """The unsigned number at `offset`; -1 if it is beyond the end."""
         raw = self.read(offset, length)
         if len(raw) < length:
             return -1
         return int.from_bytes(raw, "little" if order == "<" else "big")
 
     def find(self, wanted: bytes, offset: int = 0) -> Iterator[int]:
-        """Offsets of `wanted` from `offset` on, up to `reach`; ascending."""
+        """Offsets of `wanted` from `offset` up to `reach`, ascending."""
         kept, offset = b"", max(offset, self.searched - len(wanted))
         for piece in self.chunks(offset):
             text = kept + piece
@@ -127,6 +128,6 @@ class ContentReader:
             kept = text[1 - len(wanted) :] if len(wanted) > 1 else b""
 
     def zeros_behind(self, size: int) -> bool:
-        """Whether all bytes of its block are zero from byte `size` on."""
+        """Whether all bytes from byte `size` to the end of its block are zero."""
         rest = -(self.origin + size) % self.block_size
         return size <= self.size and not self.read(size, rest).strip(b"\0")

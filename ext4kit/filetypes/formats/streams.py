@@ -1,4 +1,4 @@
-"""Audio and video in frames, packets and tags that follow each other."""
+"""Audio and video files that consist of consecutive frames, packets or tags."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ext4kit.parsers.checksums import crc_by_table
 
 _TS_PACKET, _M2TS_PACKET = 188, 192
 _TS_SYNC = 0x47
-_TS_FIRST = (0x4000, 0x4011)  # a packet that begins the table of programs, or of services
+_TS_FIRST = (0x4000, 0x4011)  # a packet that begins the table of programs, or the table of services
 _ASF_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
-_ASF_DATA, _ASF_MOST = 50, 1 << 20  # bytes of the head of the data, and of a packet at most
-_ASF_PACKET = b"\x82\0\0"  # with error correction, as it is written
-_FLV_TAGS = (8, 9, 18)  # sound, picture, script
+_ASF_DATA, _ASF_MOST = 50, 1 << 20  # bytes of the data object's header; maximum of a packet
+_ASF_PACKET = b"\x82\0\0"  # start of a packet with error correction data, as usually written
+_FLV_TAGS = (8, 9, 18)  # audio, video and script tags
 _PS_END, _PS_PACK, _PS_FIRST_PACKET = 0xB9, 0xBA, 0xBB
 _FLAC_SYNC = re.compile(rb"\xff[\xf8\xf9]")
 FlacHeader = tuple[int, int, bool]
-_FLAC_LEAST = 8  # bytes of a frame
+_FLAC_LEAST = 8  # minimum bytes of a frame
 _FLAC_PIECE = 32 << 10
 _FLAC_FRAME = 16  # bytes of the longest frame header
-_FLAC_MOST = 1 << 24  # bytes of a frame that gives no limit
-_FLAC_USUAL = 1 << 21  # bytes of the largest frame that the last one is taken for
-_FLAC_COST = 16  # looking at a byte for the end of a frame costs as much as reading so many
+_FLAC_MOST = 1 << 24  # maximum bytes of a frame if the file states no limit
+_FLAC_USUAL = 1 << 21  # maximum bytes that are assumed for the last frame
+_FLAC_COST = 16  # examining one byte for the end of a frame costs as much as reading this many
 
 
 class _Ahead:
-    """Reads small parts in ascending order, with few reads of the content."""
+    """Reads small parts in ascending order by a few larger reads of the content."""
 
     def __init__(self, window: ContentReader) -> None:
         self.window, self.start, self.held = window, 0, b""
@@ -43,7 +43,7 @@ class _Ahead:
 
 
 def transport_stream(window: ContentReader) -> Stated | None:
-    """Packets of 188 bytes, or of 192 with a time in front (ISO 13818-1, 2.4.3.2; BDAV)."""
+    """The end of packets of 188 bytes (ISO 13818-1, 2.4.3.2), or of 192 with a time (BDAV)."""
     packet, sync = (_TS_PACKET, 0) if window.read(0, 1) == b"\x47" else (_M2TS_PACKET, 4)
     if int.from_bytes(window.read(sync + 1, 2), "big") not in _TS_FIRST:
         return None
@@ -59,7 +59,7 @@ def transport_stream(window: ContentReader) -> Stated | None:
 
 
 def program_stream(window: ContentReader) -> Stated | None:
-    """Packs of packets, which give their lengths, up to the end code (ISO 13818-1, 2.5.3)."""
+    """The end code after packs of packets with stated lengths (ISO 13818-1, 2.5.3)."""
     at, ahead, proven = 0, _Ahead(window), False
     if b"\0\0\1\xbb" not in window.read(0, 32):  # the first pack has the system header
         return None
@@ -77,7 +77,7 @@ def program_stream(window: ContentReader) -> Stated | None:
 
 
 def flash_video(window: ContentReader) -> Stated | None:
-    """Tags, each followed by its length (Adobe's FLV specification, annex E)."""
+    """The end of the last tag; each tag is followed by its length (Adobe FLV, annex E)."""
     at, ahead, tags = window.number(5, 4, ">") + 4, _Ahead(window), 0
     while len(head := ahead.read(at, 11)) == 11 and head[0] & 0x1F in _FLV_TAGS:
         length = 11 + int.from_bytes(head[1:4], "big")
@@ -88,7 +88,7 @@ def flash_video(window: ContentReader) -> Stated | None:
 
 
 def asf(window: ContentReader) -> Stated | None:
-    """The size in the file properties; packets of one length prove it (ASF 3.2 and 5)."""
+    """The size in the file properties, proven by packets of equal length (ASF 3.2 and 5)."""
     head = window.read(0, min(window.number(16, 8), 1 << 20))
     at = head.find(_ASF_PROPERTIES)
     size = int.from_bytes(head[at + 40 : at + 48], "little") if at > 0 else 0
@@ -102,7 +102,7 @@ def asf(window: ContentReader) -> Stated | None:
 
 
 def _asf_packets_fit(window: ContentReader, at: int, length: int) -> bool | None:
-    """Whether each packet begins as the first one does; None if not all of them are there."""
+    """Whether each packet begins like the first one; None if some packets are missing."""
     left, first = window.number(at + 40, 8), at + _ASF_DATA
     if window.read(first, 3) != _ASF_PACKET:
         return None
@@ -119,7 +119,7 @@ def _asf_packets_fit(window: ContentReader, at: int, length: int) -> bool | None
 
 
 def flac(window: ContentReader) -> Stated | None:
-    """Metadata blocks and frames, each with its number and checksums (RFC 9639)."""
+    """The end of the last frame; frames have numbers and checksums (RFC 9639)."""
     at, last, samples, longest = 4, False, 0, _FLAC_MOST
     while not last:
         head = window.read(at, 4)
@@ -139,7 +139,7 @@ def flac(window: ContentReader) -> Stated | None:
 
 
 def _last_flac_frame(window: ContentReader, at: int, longest: int) -> tuple[int, int]:
-    """(start of the last frame of the sequence that begins at `at`, samples up to its end)."""
+    """(start of the last frame in the sequence that begins at `at`, samples up to its end)."""
     start, number, done = -1, 0, 0
     while (found := _next_flac_frame(window, at, longest, number)) is not None:
         start, (_, samples, counts_samples) = found
@@ -152,7 +152,7 @@ def _last_flac_frame(window: ContentReader, at: int, longest: int) -> tuple[int,
 def _next_flac_frame(
     window: ContentReader, at: int, longest: int, number: int
 ) -> tuple[int, FlacHeader] | None:
-    """Where the frame of a number begins, and its header."""
+    """(offset, header) of the frame with a given number."""
     stop, kept = at + longest + _FLAC_FRAME, b""
     while at < stop and (piece := window.read(at, _FLAC_PIECE)):
         text = kept + piece
@@ -165,7 +165,7 @@ def _next_flac_frame(
 
 
 def _flac_header(head: bytes) -> FlacHeader | None:
-    """Of a frame: its number, samples, whether the number counts samples; None for other data."""
+    """(number, samples, True if the number counts samples) of a frame; None for other data."""
     if len(head) < 6 or head[0] != 0xFF or head[1] & 0xFE != 0xF8:
         return None
     if not head[2] >> 4 or head[4] == 0xFF:
@@ -189,7 +189,7 @@ def _flac_header(head: bytes) -> FlacHeader | None:
 
 
 def _flac_frame_end(window: ContentReader, start: int, longest: int) -> int | None:
-    """Where the frame that begins there ends: at its checksum."""
+    """The end of the frame that begins at `start`, found by its checksum; None if not found."""
     data = window.read(start, min(longest, _FLAC_USUAL) + 2)
     if not window.budget.spend(len(data) * _FLAC_COST):
         return None

@@ -1,4 +1,4 @@
-"""Formats of text: they give no length, but a new file starts where one of them begins."""
+"""Text formats, which state no length but show where a new file starts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Allocation of blocks and inodes, written to bitmaps, group descriptors and superblock.
 
-Writes happen only at the end. Every cluster that a changed inode had before is then free, and
-every cluster that it has now is in use, whatever happened in between.
+Everything is written at the end: clusters that changed inodes had before the fast commits become
+free, and those that they have afterwards become allocated, whatever happened in between.
 Source: kernel fs/ext4/fast_commit.c, `ext4_fc_set_bitmaps_and_counters`; fs/ext4/mballoc.c,
 `ext4_mb_mark_context`; fs/ext4/ialloc.c, `ext4_mark_inode_used`.
 """
@@ -38,7 +38,8 @@ class BlockAllocator:
     Args:
         fs: the file system before the fast commits.
         draft: receives the changes.
-        reserved: (first blocks, lengths) that fast commits name; never allocated.
+        reserved: (first blocks, lengths) of ranges that fast commits name; they are never
+            allocated.
     """
 
     def __init__(self, fs: FileSystem, draft: BlockOverlay, reserved: Spans) -> None:
@@ -67,7 +68,7 @@ class BlockAllocator:
         self._taken.append((first, length))
 
     def keep(self, block: int) -> None:
-        """Record a block that is in use after the change and that inodes may share."""
+        """Record a block that stays in use after the change and that several inodes may share."""
         self._kept.append((np.array([block]), np.ones(1, np.int64)))
 
     def allocate(self, group: int) -> int:
@@ -144,13 +145,13 @@ class BlockAllocator:
         """Record whether an inode is in use, and whether it is a directory, after its change."""
         self._inodes[number] = (used, directory)
 
-    # -- the end --------------------------------------------------------------------------
+    # -- writing --------------------------------------------------------------------------
 
     def write_all(self) -> int:
         """Write bitmaps, descriptors and the superblock's counts.
 
         Returns:
-            Number of clusters that a changed inode uses although another inode has them.
+            Number of clusters that a changed inode uses although they belong to another inode.
         """
         parts = [self._by_group(spans) for spans in (self._freed, self._taken, self._kept)]
         clashes = 0
@@ -188,7 +189,7 @@ class BlockAllocator:
         return clashes
 
     def _write_bits(self, block: int, bits: UInt8s, bit_count: int, uninitialised: bool) -> UInt8s:
-        """Write a bitmap; one that was never written gets set bits after its last bit."""
+        """Write a bitmap; in one that was never written before, the padding bits are set."""
         row = self._draft.zeroed(block) if uninitialised else self._draft.writable(block)
         whole = np.unpackbits(row, bitorder="little")
         whole[: len(bits)] = bits

@@ -1,4 +1,4 @@
-"""Directories that fast commits change: in blocks, with a hash index, or in the inode.
+"""Directories that fast commits change: linear, with a hash index, or inline.
 
 Source: kernel fs/ext4/namei.c, `ext4_add_entry`, `ext4_init_new_dir`; fs/ext4/inline.c,
 `ext4_convert_inline_data_nolock`.
@@ -38,19 +38,19 @@ from ext4kit.parsers.name_hashes import dirhash
 
 UNSIGNED_HASH = 0x2  # s_flags
 SIPHASH = 6  # the highest known hash version
-INLINE_ENTRIES = I_BLOCK + 4  # the parent's number precedes them
+INLINE_ENTRIES = I_BLOCK + 4  # preceded by the number of the parent
 INLINE_END = I_BLOCK + 60
 DIRECTORY = 2
 BLOCKS_AT_ONCE = 4096
-MOST_BLOCKS = 1 << 22  # of a directory: limit of a plausible one
+MOST_BLOCKS = 1 << 22  # largest plausible directory
 
 
 class DirectoryEditor:
     """One directory that fast commits change.
 
     Args:
-        subjects: all inodes.
-        subject: the inode of the directory.
+        subjects: the editors of all inodes.
+        subject: the editor of the directory's inode.
 
     Raises:
         CorruptError: the inode is not a directory, or its map is damaged.
@@ -91,7 +91,7 @@ class DirectoryEditor:
         return self._subjects.draft.writable(self.blocks[number])
 
     def _append(self) -> tuple[int, UInt8s]:
-        """(number, bytes) of a new file block."""
+        """Append a file block: (number, bytes)."""
         subject = self.subject
         if subject.extents is None:
             what = "must grow, but it has no extents"
@@ -132,7 +132,7 @@ class DirectoryEditor:
         return found[1].inode if found else 0
 
     def _find(self, name: bytes) -> tuple[int, DirentRecord] | None:
-        """(file block or inline part, record) of a name."""
+        """(file block or inline part, record) of a name, None without such a name."""
         for number, stretch in self._areas_for(name):
             for slot in stretch.records():
                 if slot.inode and slot.name == name:
@@ -149,7 +149,7 @@ class DirectoryEditor:
         return [] if number is None else [(number, self._leaf(number))]
 
     def _linear_names(self) -> dict[bytes, int]:
-        """File block of each name of a directory without index.
+        """The file block that holds each name of a directory without a hash index.
 
         Also records an upper bound of the room in each block.
         """
@@ -253,7 +253,7 @@ class DirectoryEditor:
             index.add(steps, value, number)
 
     def _split_leaf(self, index: HtreeEditor, leaf: int) -> tuple[int, int]:
-        """Move the upper half of a leaf's names; (new file block, its hash in the index)."""
+        """Move the upper half of a leaf's names to a new block; (file block, its index hash)."""
         slots = self._leaf(leaf).entries()
         hashed = sorted((self._hash(index, slot.name), at) for at, slot in enumerate(slots))
         sizes = np.cumsum([slots[at].used for _, at in hashed])
@@ -289,7 +289,7 @@ class DirectoryEditor:
         self._write_tail(number)
 
     def _inline_parts(self) -> list[DirentArea]:
-        """The areas of the inode that hold entries: `i_block`, then an attribute."""
+        """The areas of the inode that hold entries: `i_block`, then the value of `system.data`."""
         area = self.subject.raw
         parts = [DirentArea(area, INLINE_ENTRIES, INLINE_END, self._size, self._typed)]
         size = self.subject.size - (INLINE_END - I_BLOCK)

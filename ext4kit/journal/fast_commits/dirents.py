@@ -31,7 +31,7 @@ class DirentRecord:
 
     @property
     def entry(self) -> NewDirent:
-        """The entry without its place."""
+        """The entry without its location."""
         return NewDirent(self.name, self.inode, self.file_type)
 
     @property
@@ -118,7 +118,7 @@ class DirentArea:
             before = slot
 
     def rewrite(self, entries: list[NewDirent]) -> None:
-        """Write only these entries, packed, the last one up to the end; they have to fit."""
+        """Replace all entries by these, packed, the last one up to the end; they must fit."""
         at = self.start
         memoryview(self.data)[self.start : self.end] = bytes(self.end - self.start)
         if not entries:

@@ -36,11 +36,11 @@ MOST_FILE_BLOCKS = 1 << 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExtentList(Table):
-    """Extents as int64 columns (n,), by file block, none overlapping another.
+    """Extents as int64 columns (n,), in the order of file blocks, without overlaps.
 
     Attributes:
         logical: first file block.
-        length: blocks, without the limit of the format.
+        length: number of blocks; may exceed the limit of the on-disk format.
         physical: first block in the file system.
         unwritten: bool, True where the extent is unwritten.
     """
@@ -56,14 +56,14 @@ class ExtentList(Table):
         return cls(runs.logical, runs.length, runs.physical, runs.unwritten.astype(bool))
 
     def _cut(self, start: int, end: int) -> ExtentList:
-        """The parts in file blocks `start` to `end` - 1."""
+        """The parts of the extents in file blocks `start` to `end` - 1."""
         first = np.maximum(self.logical, start)
         last = np.minimum(self.logical + self.length, end)
         cut = ExtentList(first, last - first, self.physical + first - self.logical, self.unwritten)
         return cut.take(cut.length > 0)
 
     def up_to(self, end: int) -> ExtentList:
-        """The parts before file block `end`."""
+        """The parts of the extents before file block `end`."""
         return self._cut(0, end)
 
     def without(self, start: int, end: int) -> ExtentList:
@@ -71,13 +71,13 @@ class ExtentList(Table):
         return ExtentList.concat([self._cut(0, start), self._cut(end, MOST_FILE_BLOCKS)])
 
     def with_range(self, logical: int, length: int, physical: int, unwritten: bool) -> ExtentList:
-        """The extents with this range, which replaces what it overlaps."""
+        """The extents with a range added, which replaces the parts that it overlaps."""
         end = logical + length
         new = ExtentList(*(np.array([value]) for value in (logical, length, physical, unwritten)))
         return ExtentList.concat([self._cut(0, logical), new, self._cut(end, MOST_FILE_BLOCKS)])
 
     def block_in_cluster(self, logical: int, ratio: int) -> int:
-        """The block that a file block must get because its cluster is mapped, 0 for none."""
+        """The block that a file block must get because its cluster is already mapped, else 0."""
         start = logical - logical % ratio
         cluster = self._cut(start, start + ratio)
         return int(cluster.physical[0] + logical - cluster.logical[0]) if len(cluster) else 0
@@ -88,7 +88,7 @@ class ExtentList(Table):
         return self.physical[row] + step
 
     def merged(self) -> ExtentList:
-        """The extents with neighbours merged, and split at the longest length of the format."""
+        """The extents with neighbours merged and extents split that exceed the format's limit."""
         if not len(self):
             return self
         covered = np.cumsum(self.length) - self.length
@@ -123,11 +123,11 @@ class ExtentTree:
 def build_extent_tree(
     extents: ExtentList, block_size: int, take: Callable[[], int], seed: int | None
 ) -> ExtentTree:
-    """The tree of least depth for some extents.
+    """The extent tree of least depth for some extents.
 
     Args:
         extents: the map.
-        block_size: bytes a block.
+        block_size: bytes per block.
         take: allocates one tree block and returns its number.
         seed: checksum seed of the owner, None where tree blocks have no checksums.
     """

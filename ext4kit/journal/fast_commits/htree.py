@@ -1,4 +1,4 @@
-"""The hash index of a directory: the leaf of a name, and splits that make room.
+"""The hash index of a directory: search for the leaf of a name, and splits for new entries.
 
 Source: kernel fs/ext4/namei.c, `dx_probe`, `do_split`, `ext4_dx_add_entry`.
 """
@@ -28,7 +28,7 @@ from ext4kit.parsers.htree import (
 
 @dataclass(frozen=True, slots=True)
 class HtreeStep:
-    """One index block on the path to a leaf: its file block, entries, and the chosen entry."""
+    """One index block on the path to a leaf: its file block, its entries, and the chosen entry."""
 
     block: int
     entries: IndexEntries
@@ -67,7 +67,7 @@ class HtreeEditor:
         return parse_root(self.edit(0)).hash_version
 
     def path_to(self, wanted: int) -> list[HtreeStep]:
-        """The steps to the leaf for a name with that hash.
+        """The steps from the root to the leaf for the hash `wanted`.
 
         Raises:
             CorruptError: an index block is damaged.
@@ -80,7 +80,7 @@ class HtreeEditor:
         return steps
 
     def leaves_for(self, wanted: int) -> list[int]:
-        """The leaves that can hold names with that hash; equal hashes may span several leaves."""
+        """The leaves that can hold names with the hash `wanted`, which may span several leaves."""
         steps, found = self.path_to(wanted), []
         while True:
             found.append(steps[-1].child)
@@ -93,18 +93,18 @@ class HtreeEditor:
                 return found
 
     def _next_leaf(self, steps: list[HtreeStep]) -> list[HtreeStep] | None:
-        """The path to the leaf after that of the steps, None at the end."""
+        """The path to the leaf after the one that `steps` lead to, None if that is the last one."""
         for depth in range(len(steps) - 1, -1, -1):
             one = steps[depth]
             if one.slot + 1 < one.entries.count:
                 way = [*steps[:depth], HtreeStep(one.block, one.entries, one.slot + 1)]
-                if depth < len(steps) - 1:  # the entry above has the hash of its first leaf
+                if depth < len(steps) - 1:  # the parent entry has the hash of its first leaf
                     return self._descend(way, len(steps), int(one.entries.hashes[one.slot + 1]))
                 return way
         return None
 
     def _descend(self, way: list[HtreeStep], depth: int, first_hash: int) -> list[HtreeStep]:
-        """Descend along first entries; they have the hash of the entry above."""
+        """Descend along first entries, which have the hash of the parent entry."""
         while len(way) < depth:
             block = way[-1].child
             entries = parse_node(self.edit(block))
@@ -114,7 +114,7 @@ class HtreeEditor:
         return way
 
     def add(self, steps: list[HtreeStep], value: int, leaf: int) -> None:
-        """Add a leaf after that of the steps; its parent must have room."""
+        """Add a leaf after the one that `steps` lead to; its parent must have room."""
         last = steps[-1]
         at = last.slot + 1
         hashes = np.insert(last.entries.hashes, at, value)
@@ -124,8 +124,8 @@ class HtreeEditor:
     def split_full_node(self, steps: list[HtreeStep]) -> None:
         """Split the full index block whose parent has room, or add a level below a full root.
 
-        A split moves the upper half of the entries into a new sibling. A new level has all
-        entries of the root, of which it becomes the only child.
+        A split moves the upper half of the entries into a new sibling. A new level takes over all
+        entries of the root and becomes its only child.
 
         Raises:
             CorruptError: the index is as large as the format allows.
@@ -171,6 +171,6 @@ class HtreeEditor:
 
 
 def _step(block: int, entries: IndexEntries, wanted: int) -> HtreeStep:
-    """The step through the last entry whose hash is at most `wanted`."""
+    """The step that chooses the last entry whose hash is at most `wanted`."""
     place = int(np.searchsorted(entries.hashes[1:], wanted, side="right"))
     return HtreeStep(block, entries, place)

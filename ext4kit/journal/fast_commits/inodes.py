@@ -1,4 +1,4 @@
-"""Inodes that fast commits change: bytes, map, and use.
+"""Inodes that fast commits change: their bytes, block maps and allocation.
 
 Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_inode`, `ext4_fc_replay_add_range`,
 `ext4_fc_replay_del_range`; fs/ext4/inode.c, `ext4_evict_inode`.
@@ -36,13 +36,13 @@ class InodeEditor:
     Attributes:
         number: inode number.
         raw: bytes of the inode.
-        in_use: the inode is in use.
-        on_orphan_list: the inode is on the list of orphans, which keeps it in use.
-        extents: its map; None if it is not mapped by extents.
-        tree_blocks: blocks of its tree before the change.
-        indirect_map: a map that is no extent tree; it does not change.
-        map_changed: the tree must be rewritten.
-        changed: the inode must be written.
+        in_use: whether the inode is allocated.
+        on_orphan_list: whether the inode is on the orphan list, which keeps it allocated.
+        extents: the extents of the inode; None if it has another kind of map.
+        tree_blocks: tree blocks of the inode before the change.
+        indirect_map: the blocks of an indirect map, which fast commits do not change.
+        map_changed: whether the extent tree must be rewritten.
+        changed: whether the inode must be written.
     """
 
     number: int
@@ -158,7 +158,7 @@ class InodeEditors:
         if maps.damaged[0]:
             raise CorruptError(f"inode {number}", None, "its block map is damaged")
         data, nodes = maps.runs, maps.tree_blocks[1]
-        self.space.note_freed(data.physical, data.length)  # until the end
+        self.space.note_freed(data.physical, data.length)  # until `write_all`
         self.space.note_freed(nodes, np.ones_like(nodes))
         subject.tree_blocks = nodes.tolist()
         if subject.uses_extents:
@@ -170,10 +170,10 @@ class InodeEditors:
     # -- replay of tags -------------------------------------------------------------------
 
     def replay_inode_tag(self, number: int, raw: bytes) -> None:
-        """Replay an INODE tag: all but the map; the structure of a directory does not change.
+        """Replay all of an INODE tag except the map; the structure of a directory does not change.
 
         Raises:
-            CorruptError: the tag is longer than an inode, or as `get`.
+            CorruptError: the tag is longer than an inode; also as `get`.
             AccessError: as `get`.
         """
         subject = self.get(number)
@@ -201,7 +201,7 @@ class InodeEditors:
         subject.in_use = subject.get("i_links_count") > 0
 
     def _set_map_root(self, subject: InodeEditor, raw: bytes, had_inline: bool) -> None:
-        """Set `i_block` after an INODE tag, which has the root of the map but no tree blocks."""
+        """Set `i_block` after an INODE tag, which holds the root of the map but no tree blocks."""
         if subject.uses_extents:
             if subject.extents is None:
                 subject.extents, subject.map_changed = ExtentList.empty(), True
@@ -265,7 +265,7 @@ class InodeEditors:
         subject.put(i_blocks_lo=0, i_blocks_high=0)
 
     def _release_xattr_block(self, subject: InodeEditor) -> None:
-        """Decrease the reference count of the attribute block; the last inode frees it."""
+        """Decrease the reference count of the attribute block, and free it if no user is left."""
         block = subject.file_acl
         if not block:
             return
@@ -284,7 +284,7 @@ class InodeEditors:
     # -- the end --------------------------------------------------------------------------
 
     def write_all(self) -> None:
-        """Write every inode and its tree, and record the blocks of each as allocated.
+        """Write every changed inode and its extent tree, and record their blocks as allocated.
 
         Raises:
             CorruptError: no block is free for a tree.

@@ -72,7 +72,7 @@ class BlockOverlay(OverlayReader):
         self._edited: dict[int, UInt8s] = {}
 
     def copies_of(self, blocks: Int64s) -> Rows:
-        """Each block that is changed itself, -1 for the others."""
+        """The block number of each changed block, -1 for unchanged ones."""
         edited = [block if block in self._edited else NO_ROW for block in blocks.tolist()]
         return np.array(edited, np.intp)
 
@@ -91,7 +91,7 @@ class BlockOverlay(OverlayReader):
         return self._edited[block]
 
     def zeroed(self, block: int) -> UInt8s:
-        """As `writable`, for a block that is rewritten completely: zeros.
+        """As `writable`, but zeroed, for a block that is rewritten completely.
 
         Raises:
             AccessError: the block is outside the file system.
@@ -102,7 +102,7 @@ class BlockOverlay(OverlayReader):
         return self._edited[block]
 
     def changes(self) -> ChangedBlocks:
-        """The blocks whose bytes differ from the base's."""
+        """The blocks whose bytes differ from those of the base."""
         kept = [block for block, row in sorted(self._edited.items()) if self._differs(block, row)]
         if not kept:
             return no_changes(self.block_size)

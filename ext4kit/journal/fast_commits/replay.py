@@ -1,8 +1,8 @@
-"""Replay of fast commits in memory: the blocks that a recovery would change for them.
+"""Replay of fast commits in memory: the blocks that it changes.
 
 Tags are replayed in order up to the last good tail, as in the kernel. The kernel's replay leaves
-some values wrong (links of parent directories, counts of blocks); the correct value is written
-instead. Fast commits do not record times of directories, so these do not change.
+some values wrong (links of parent directories, block counts); here, the correct values are written.
+Fast commits do not record the times of directories, so these times do not change.
 Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay`; fs/ext4/namei.c, `__ext4_unlink`.
 """
 
@@ -55,8 +55,8 @@ class FastCommitRecord:
     """One tag to replay.
 
     Attributes:
-        commit: index of its fast commit.
-        position: log block that contains it.
+        commit: index of the fast commit that has the tag.
+        position: log block that contains the tag.
     """
 
     commit: int
@@ -73,7 +73,7 @@ def replay_fast_commits(log: Log, fs: FileSystem, blocks: BlockReader) -> Change
     Args:
         log: the log.
         fs: the file system as it is on disk.
-        blocks: its blocks with the log's transactions replayed.
+        blocks: the blocks of the file system with the log's transactions replayed.
     """
     records = replay_records(log)
     if not records:
@@ -100,12 +100,12 @@ def replay_records(log: Log) -> list[FastCommitRecord]:
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """Values from all fast commits together; a replay of some of them uses the same values.
+    """Values derived from all fast commits; a replay of only some of them uses the same values.
 
     Attributes:
-        deletion_time: deletion time of freed inodes, seconds since 1970: the earliest time at
-            which all records can have been written.
-        reserved_ranges: (first blocks, lengths) of the ranges that they add to maps.
+        deletion_time: deletion time given to freed inodes, seconds since 1970; this is the earliest
+            time at which all records can have been written.
+        reserved_ranges: (first blocks, lengths) of the ranges that fast commits add to maps.
         last_inode_tags: the last INODE tag of an inode in a commit, by (commit, inode).
     """
 
@@ -131,12 +131,12 @@ class ReplayContext:
 
 
 class FastCommitReplayer:
-    """Replays records one after the other.
+    """Replays records in order.
 
     Args:
         problems: collects records that cannot be replayed.
         fs: the file system with the log's transactions replayed.
-        due: values from all fast commits.
+        due: the values derived from all fast commits.
     """
 
     def __init__(self, problems: Problems, fs: FileSystem, due: ReplayContext) -> None:
@@ -149,7 +149,7 @@ class FastCommitReplayer:
         self._inodes = due.last_inode_tags
 
     def run(self, records: list[FastCommitRecord]) -> ChangedBlocks:
-        """The blocks that some records change, replayed in that order.
+        """Replay records in the given order, and return the blocks that they change.
 
         Raises:
             AccessError: a block that has to change cannot be read.
@@ -184,7 +184,7 @@ class FastCommitReplayer:
                 self._link(record, value)
 
     def _range(self, record: FastCommitRecord, value: RangeValue) -> None:
-        """Replay a range; ranges of a file that left its inode precede the INODE tag."""
+        """Replay a range; ranges of a file that is no longer inline precede its INODE tag."""
         self._folders.pop(value.inode, None)
         last = self._inodes.get((record.commit, value.inode))
         if self._subjects.get(value.inode).extents is None and last is not None:
@@ -196,7 +196,7 @@ class FastCommitReplayer:
             self._subjects.add_range(value.inode, *place, value.unwritten)
 
     def _directory(self, number: int) -> DirectoryEditor:
-        """The editor of a directory; it keeps blocks and names, which nothing else may change."""
+        """The editor of a directory; it caches blocks and names, so all changes must use it."""
         subject = self._subjects.get(number)
         if number not in self._folders or not (subject.in_use and subject.is_directory):
             self._folders[number] = DirectoryEditor(self._subjects, subject)
@@ -235,7 +235,7 @@ class FastCommitReplayer:
             self._adjust_parent_links(value.parent, 1)
 
     def _init_new_inode(self, subject: InodeEditor, parent: int) -> None:
-        """Initialise a new inode; entries of an inline directory are counted already."""
+        """Initialise a new inode; the entries of an inline directory have been counted already."""
         if not subject.is_directory:
             subject.put(i_links_count=1)
         elif not subject.is_inline:
@@ -243,7 +243,7 @@ class FastCommitReplayer:
             self._directory(subject.number).init_first_block(parent)
 
     def _adjust_parent_links(self, number: int, change: int) -> None:
-        """Adjust a directory's links by one child directory; very many count as one link."""
+        """Adjust a directory's link count by one child; a count beyond the limit is stored as 1."""
         subject = self._subjects.get(number)
         links = subject.get("i_links_count")
         if links < 2:
@@ -263,7 +263,7 @@ class IntermediateState:
 
     Attributes:
         changed: the blocks that the fast commits up to this point change.
-        numbers: int64, inodes that they created or changed and that the next one removes.
+        numbers: int64, inodes that these fast commits created or changed and the next one removes.
     """
 
     changed: ChangedBlocks
@@ -273,8 +273,8 @@ class IntermediateState:
 def find_intermediate_states(log: Log, before: FileSystem) -> list[IntermediateState]:
     """The states before each fast commit that removes an inode of an earlier fast commit.
 
-    The last state of such an inode is in no transaction. The file system before or after all
-    fast commits does not have it either.
+    The last state of such an inode is in no transaction, nor in the file system before or after all
+    fast commits.
 
     Args:
         log: the log.
@@ -294,13 +294,13 @@ def find_intermediate_states(log: Log, before: FileSystem) -> list[IntermediateS
         try:
             changed = FastCommitReplayer(Problems(), before, due).run(earlier)
         except (AccessError, CorruptError, RequestError):
-            continue  # reported when all fast commits were replayed
+            continue  # reported by the replay of all fast commits
         found.append(IntermediateState(changed, np.array(sorted(numbers), np.int64)))
     return found
 
 
 def _inodes_removed_later(records: list[FastCommitRecord]) -> dict[int, set[int]]:
-    """Commit -> inodes that earlier commits created or changed and that it removes."""
+    """Per commit: the inodes that it removes and that earlier commits created or changed."""
     last_tags: dict[int, tuple[int, int]] = {}  # inode -> (the last commit with it, its generation)
     ends = {
         (one.commit, one.value.inode): one.value.generation

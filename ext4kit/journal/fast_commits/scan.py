@@ -1,4 +1,4 @@
-"""Scan of fast commits: the blocks after the ring, their tags, and which a recovery replays.
+"""Scan of the fast commits after the ring: their tags, and which of them a recovery replays.
 
 Source: kernel fs/ext4/fast_commit.c, `ext4_fc_replay_scan`; fs/jbd2/recovery.c,
 `fc_do_one_pass`; fs/jbd2/journal.c, `jbd2_fc_get_buf`.
@@ -43,7 +43,7 @@ class FastCommit:
     """The tags from one tail (or from the start of a block) to the next.
 
     Attributes:
-        first: row of its first tag in `FastCommits.tags`.
+        first: row in `FastCommits.tags` of the commit's first tag.
         end: one past the row of its last tag.
         position: log block of its first tag.
         head_tid: stored tid of its HEAD, NONE without one.
@@ -75,7 +75,7 @@ class FastCommits:
         commit: int64, row of `commits` of each tag, NONE for the rest of a block.
         commits: by position; those that a recovery replays are first.
         expected_tid: the stored tid that a recovery expects, NONE if it replays none.
-        refusal: damage of the first one that prevents any replay, or "".
+        refusal: the damage of the first fast commit if it prevents any replay, else "".
     """
 
     positions: Int64s
@@ -92,7 +92,7 @@ class FastCommits:
 
     @property
     def newest_tid(self) -> int:
-        """Stored tid of the fast commit that was written last, NONE without any."""
+        """Stored tid of the fast commit that was written last, NONE if there is none."""
         first = self.commits[0] if self.commits else None
         return NONE if first is None or self.tags.row[first.first] != 0 else first.head_tid
 
@@ -121,7 +121,7 @@ def _runs(values: Int64s) -> Iterator[tuple[int, int, int]]:
 def scan_fast_commits(log: Log) -> FastCommits:
     """The fast commits of a log; none if it has no area for them.
 
-    Reports in `log.problems` why the newest ones cannot be replayed.
+    Reports in `log.problems` why the newest fast commits cannot be replayed.
     """
     positions = fast_commit_positions(log)
     tags, marks = _read_tags(log, positions)
@@ -136,10 +136,10 @@ def scan_fast_commits(log: Log) -> FastCommits:
 
 
 def added_ranges(log: Log) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """(first block, length, inode number, generation) of ranges that a recovery adds to files.
+    """(first block, length, inode, generation) of each range that a recovery adds to a file.
 
-    int64 columns; the generation is -1 where no fast commit has it. A later fast commit may
-    remove a range again.
+    All are int64 columns; the generation is -1 where no fast commit records it. A later fast commit
+    may remove a range again.
     """
     found = scan_fast_commits(log)
     ranges = []
@@ -158,7 +158,7 @@ def added_ranges(log: Log) -> tuple[Int64s, Int64s, Int64s, Int64s]:
 
 
 def fast_commit_positions(log: Log) -> Int64s:
-    """The log blocks (int64) that fast commits are written to."""
+    """The log blocks (int64) that are reserved for fast commits."""
     area = log.superblock.fast_commit_area if log.has_fast_commits else 0
     first = log.superblock.length - area + 1  # the block between ring and area is unused
     return np.arange(first, log.length) if area and first > log.ring.first else np.zeros(0, int)
@@ -169,7 +169,7 @@ class _HeadTailValues(Table):
     """Values of HEAD and TAIL, one row per tag of `FastCommitTags`; NONE for other tags."""
 
     tid: Int64s
-    detail: Int64s  # a head's features, a tail's checksum
+    detail: Int64s  # features of a HEAD, checksum of a TAIL
 
 
 def _read_tags(log: Log, positions: Int64s) -> tuple[FastCommitTags, _HeadTailValues]:
@@ -200,7 +200,7 @@ def _split_commits(
     edges = np.unique(np.concatenate([[0], ends, np.flatnonzero(is_head), [len(tags)]]))
     for first, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if not tags.sound[first]:
-            continue  # a block without a tag at its start: never written, or not by fast commits
+            continue  # no tag at the start of the block: it was not written by fast commits
         last = end - 1 if tags.sound[end - 1] else end - 2
         closed = bool(tags.kind[last] == TagKind.TAIL)
         head = bool(is_head[first])
@@ -232,7 +232,7 @@ def _checksum(log: Log, positions: Int64s, tags: FastCommitTags, first: int, tai
 def _decide(
     log: Log, tags: FastCommitTags, commits: tuple[FastCommit, ...], expected: int
 ) -> tuple[tuple[FastCommit, ...], str]:
-    """(the commits with the decision of a recovery on each, why it refuses the log or "")."""
+    """(commits with the recovery's decision on each, reason why it refuses the log or "")."""
     judged: list[FastCommit] = []
     stopped, refused = "no recovery is due" if expected == NONE else "", ""
     first = commits[0] if commits else None
@@ -279,7 +279,7 @@ def _stop_reason(tags: FastCommitTags, one: FastCommit, expected: int) -> str:
 
 
 def _report(log: Log, one: FastCommit, why: str, later: bool) -> None:
-    """Report a problem, unless the fast commits of an undamaged file system end like this."""
+    """Report why the replay stops, unless undamaged fast commits can also end in this way."""
     if why.startswith(STALE):
         return
     lost = "it and later ones were not applied" if later else "none was applied"

@@ -1,1 +1,1 @@
-"""Headers of file formats from which the length of a file follows."""
+"""Headers of file formats, from which the length of a file can be computed."""

@@ -41,7 +41,7 @@ def _layouts(half: Word, word: Word, wide: Word) -> tuple[Layout, Layout, Layout
         "e_phentsize" / half,
         "e_phnum" / half,
         "e_shentsize" / half,
-        "e_shnum" / half,  # 0: in sh_size of the first section header
+        "e_shnum" / half,  # 0: stored in sh_size of the first section header
         "e_shstrndx" / half,
     )
     section = Struct(
@@ -56,7 +56,7 @@ def _layouts(half: Word, word: Word, wide: Word) -> tuple[Layout, Layout, Layout
         "sh_addralign" / wide,
         "sh_entsize" / wide,
     )
-    is_64_bit = wide.size == 8  # p_flags has another place then
+    is_64_bit = wide.size == 8  # p_flags is then at another offset
     segment = Struct(
         "p_type" / word,
         *(["p_flags" / word] if is_64_bit else []),
@@ -91,7 +91,8 @@ class ElfHeader:
     Attributes:
         size: size of the header itself.
         section_at: offset of the section headers; 0 for none.
-        section_size: size of one of them; section_count: their number, 0 if the first one has it.
+        section_size: size of one section header; section_count: number of section headers, 0 if the
+            first section header holds it.
         segment_at: offset of the program headers; 0 for none.
         segment_count: number of program headers.
         layouts: layouts of the file header, of section headers and of program headers.
@@ -110,7 +111,8 @@ class ElfHeader:
         """The header at the start of a file.
 
         Raises:
-            CorruptError: it is truncated, of an unknown class, or its entries have wrong sizes.
+            CorruptError: the header is truncated or of an unknown class, or its entries have wrong
+                sizes.
         """
         piece = bytes(data[:6])
         layouts = _LAYOUTS.get((piece[4], piece[5])) if len(piece) == 6 else None
@@ -126,12 +128,12 @@ class ElfHeader:
 
     @property
     def section_bytes(self) -> int:
-        """Bytes of the section headers; of the first one if it holds their number."""
+        """Size of all section headers in bytes; of the first one only, if it holds their number."""
         return self.section_size * max(self.section_count, 1) if self.section_at else 0
 
     @property
     def segment_bytes(self) -> int:
-        """Bytes of the program headers."""
+        """Size of all program headers in bytes."""
         return self.layouts[2].size * self.segment_count
 
     def sections(self, data: Buffer) -> Structures:

@@ -79,17 +79,26 @@ def journal_restarted(history: History, found: Candidates) -> Bools:
 
 def unclean_shutdown_after(history: History, found: Candidates) -> Bools:
     """Blocks free at an unclean shutdown."""
+    last = last_unclean_shutdown(history)
+    free: Bools = (found.freed_tid <= last) & (found.freed_tid != TID_NONE)
+    return free
+
+
+def last_unclean_shutdown(history: History) -> int:
+    """The last transaction before an unclean shutdown; TID_NONE if none is possible.
+
+    TID_ON_DISK where the last session may have ended in one. Without a log: TID_NONE.
+    """
     log = history.log
     if log is None or not len(log.transactions):
-        return np.zeros(len(found), bool)
-    last = history.gaps.tid_before[~history.gaps.unmounted].max(initial=TID_NONE)
+        return TID_NONE
+    last = int(history.gaps.tid_before[~history.gaps.unmounted].max(initial=TID_NONE))
     as_unmounted = log.superblock.sequence - log.transactions.order[-1] == UNMOUNT_TID_STEP
     as_unmounted &= not log.needs_recovery and not history.live_copy
     commit = int(log.transactions.commit_time_ns[-1])
     if not as_unmounted or _fsck_ran_after(history, commit) or _mounted_since(history, commit):
-        last = TID_ON_DISK
-    free: Bools = (found.freed_tid <= last) & (found.freed_tid != TID_NONE)
-    return free
+        return int(TID_ON_DISK)
+    return last
 
 
 def _fsck_ran_after(history: History, commit: int) -> bool:

@@ -18,12 +18,12 @@ def sizes_to_last_nonzero(fs: FileSystem, runs: Runs, files: int) -> Int64s:
 
     Args:
         fs: file system to read from.
-        runs: `owner` is the file, ascending; runs of a file in order.
+        runs: `owner` is the file, ascending; runs of each file in content order.
         files: number of files.
 
     Returns:
-        int64 (files,); the whole last block counts if it is all zeros or unreadable; 0 for a
-        file without a written block.
+        int64 (files,); the last block is counted as a whole if it is all zeros or unreadable; 0 for
+        a file without a written block.
     """
     size = np.zeros(files, np.int64)
     written = np.flatnonzero(~runs.unwritten)

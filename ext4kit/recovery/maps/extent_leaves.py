@@ -1,10 +1,10 @@
-"""Extent tree nodes of one inode, joined into its map; also when the inode itself is gone.
+"""Joins the extent tree nodes of an inode into its map, even if the inode itself is lost.
 
-Nodes are told apart by their owner's seed. A node in a free block is as it was written last:
-what a removal takes out of it is forgotten and never reaches the disk. A copy in the log is
-older, so it counts only where no free block has a node of that owner for the same part of the
-file. An index node in a free block lists the nodes below it; others that lie in that part are
-remains of an earlier map.
+Nodes are distinguished by the checksum seeds of their owners. A node in a free block is as it was
+last written, because the changes that a removal makes to it are dropped and never written to disk.
+A copy in the log is older, so it is used only if no free block has a node of that owner for the
+same part of the file. An index node in a free block lists the nodes below it; other nodes for that
+part of the file are remains of an earlier map.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from ext4kit.unallocated.owners import SeedIndex
 from ext4kit.unallocated.space import UnallocatedSpace
 from ext4kit.unallocated.untagged import tids_of_untagged
 
-LISTED, UNALLOCATED, JOURNAL = 0, 1, 2  # the lower, the more a node's entries count
+LISTED, UNALLOCATED, JOURNAL = 0, 1, 2  # ranks of nodes; a lower rank takes precedence
 
 
 @dataclass(frozen=True, slots=True)
 class ExtentMaps:
-    """Maps put together from what was found in free space and in the log, one row a file.
+    """Maps built from nodes in free space and in the log, one row per file.
 
     Attributes:
-        seed: of the file's inode, NO_SEED without metadata_csum.
-        inode: its inode number, 0 where no known inode has that seed.
-        generation: likewise.
-        runs: `owner` is the row here.
+        seed: checksum seed of the inode of the file, NO_SEED without metadata_csum.
+        inode: its inode number, 0 if no known inode has that seed.
+        generation: its generation, 0 if no known inode has that seed.
+        runs: blocks of the files; `owner` is the row in this table.
         tree_blocks: (row, block) of the tree blocks in free space.
-        logged: bool, a part of the map comes from old copies in the log.
-        damaged: bool, a node that an index lists was not found, several compete, or without
-            checksums the start was not found or more may follow.
-        earlier: bool, the inode is on disk and does not list these nodes: they are of a map
-            that it had before.
-        is_linked: bool, the inode is linked.
-        size: bytes up to the last one that is not zero.
+        logged: bool, True if a part of the map is from old copies in the log.
+        damaged: bool, True if a node that an index lists was not found, if several nodes compete,
+            or if, without checksums, the start was not found or more extents may follow.
+        earlier: bool, True if the inode on disk does not list these nodes, so that they are of an
+            earlier map.
+        is_linked: bool, True if the inode is linked.
+        size: bytes up to the last nonzero one.
     """
 
     seed: Int64s
@@ -75,8 +75,8 @@ def rebuild_extent_maps(
 
     Args:
         space: the space that was scanned.
-        structures: metadata found there.
-        owners: known inodes by seed.
+        structures: metadata blocks found there.
+        owners: the known inodes by seed.
     """
     found = limit_nodes(space, structures.of_kind(EXTENTS))
     nodes = read_extent_nodes(space, found)
@@ -109,7 +109,7 @@ def rebuild_extent_maps(
 
 
 def _is_open_ended(nodes: ExtentNodes, file: Int64s, runs: Runs, files: int, room: int) -> Bools:
-    """Per file (bool): its start is missing, or its last leaf is full, so more may follow."""
+    """Per file (bool): True if the start is missing, or if more may follow a full last leaf."""
     unsure: Bools = np.bincount(runs.owner[runs.logical == 0], minlength=files) == 0
     order = np.lexsort((nodes.end, file))
     last = order[ends_group(file[order])]
@@ -119,13 +119,13 @@ def _is_open_ended(nodes: ExtentNodes, file: Int64s, runs: Runs, files: int, roo
 
 
 def _node_ranks(nodes: ExtentNodes, file: Int64s, in_log: Bools, damaged: Bools) -> Int64s:
-    """Per node: LISTED if an unallocated index node lists it, else UNALLOCATED or JOURNAL.
+    """The rank of each node: LISTED if a free index node lists it, else UNALLOCATED or JOURNAL.
 
-    A listed node that was not found marks the file as damaged.
+    If a listed node was not found, the file is marked as damaged.
     """
     listing = (nodes.depth[nodes.node] > 0) & (nodes.block[nodes.node] >= 0)
     above, child = file[nodes.node[listing]], nodes.physical[listing]
-    shift = np.int64(1) << 34  # files times blocks stay below 2**63
+    shift = np.int64(1) << 34  # file number and block together stay below 2**63
     have = np.where(nodes.block >= 0, (nodes.block % shift) + file * shift, -1)
     wanted = child % shift + above * shift
     damaged[above[~np.isin(wanted, have)]] = True
@@ -135,16 +135,17 @@ def _node_ranks(nodes: ExtentNodes, file: Int64s, in_log: Bools, damaged: Bools)
 def _select_leaves(
     nodes: ExtentNodes, file: Int64s, rank: Int64s, order: Int64s, damaged: Bools
 ) -> Bools:
-    """Per node (bool): its entries are part of the map.
+    """Per node (bool): True if its entries are part of the map.
 
-    Of leaves that overlap in the file, the one of lower rank wins, then the later journal
-    copy, then the one with more entries. Two unallocated ones mark the file as damaged.
+    Of leaves that overlap in the file, the one with the lowest rank is used, then the latest
+    journal copy, then the one with most entries. If two leaves of rank UNALLOCATED overlap, the
+    file is marked as damaged.
     """
     leaves = np.flatnonzero(nodes.depth == 0)
     held = np.bincount(nodes.node, minlength=len(file))[leaves]
     better = np.empty(len(leaves), np.int64)
     better[np.lexsort((-held, -order[leaves], rank[leaves]))] = np.arange(len(leaves))
-    shift = file[leaves] << 34  # a part of a file ends below 2**33
+    shift = file[leaves] << 34  # file blocks are below 2**33
     start, end = nodes.start[leaves] + shift, nodes.end[leaves] + shift
     chosen, over = select_disjoint(start, end, better)
     lost = np.flatnonzero(over >= 0)
@@ -159,9 +160,9 @@ def _select_leaves(
 def _compare_with_disk_inode(
     space: UnallocatedSpace, number: Int64s, generation: Int64s, nodes: ExtentNodes, file: Int64s
 ) -> tuple[Bools, Bools]:
-    """(earlier, is_linked) of `ExtentMaps`.
+    """The columns (earlier, is_linked) of `ExtentMaps`.
 
-    Truncation leaves the index entries in the root, so the inode of a deleted file still lists
+    A truncation leaves the index entries in the root, so the inode of a deleted file still lists
     its last nodes.
     """
     table = space.fs.inode_table(np.where(number > 0, number, ROOT))

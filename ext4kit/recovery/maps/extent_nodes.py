@@ -19,15 +19,16 @@ _AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class ExtentNodes:
-    """Nodes as columns, and their entries.
+    """Extent tree nodes as columns, and their entries as columns.
 
     Attributes:
         block: file system block, -1 for a copy in the log.
         depth: 0 for a leaf.
-        start, end: file blocks from the first to past the last one that the node maps.
+        start, end: first file block that the node maps, and one past the last one.
         node: the node of each entry.
-        logical: first file block of each entry; length: blocks, 1 for what is below an index.
-        physical: first block of content, or the node below; unwritten: reads as zeros.
+        logical: first file block of each entry; length: number of blocks, 1 for an index entry.
+        physical: first block of the content, or block of the node below; unwritten: True for
+            unwritten extents, which read as zeros.
     """
 
     block: Int64s
@@ -42,7 +43,7 @@ class ExtentNodes:
 
 
 def limit_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> MetadataBlocks:
-    """Limit the nodes to `space.max_mappings` entries and report those left out."""
+    """Limit the nodes to `space.max_mappings` entries, and report how many are left out."""
     room = space.max_mappings
     if len(found) * extents.capacity(space.fs.superblock.block_size) <= room:
         return found
@@ -84,12 +85,13 @@ def read_extent_nodes(space: UnallocatedSpace, found: MetadataBlocks) -> ExtentN
 def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Int64s) -> tuple[Rows, Int64s]:
     """Group the nodes by file.
 
-    With metadata_csum by checksum seed. Otherwise by index nodes and the roots of deleted
-    inodes that list them; other leaves follow the only leaf that ends where they begin.
+    With metadata_csum, nodes with the same seed are of one file. Without it, nodes are of the file
+    of the index node, or of the root of a deleted inode, that lists them. Any other leaf is of the
+    file of the only leaf that ends where it begins.
 
     Returns:
-        (file number of each node, equal for all nodes of one file; inode number per node whose
-        root is known, else 0).
+        (file number of each node, equal for all nodes of one file; inode number of each node with a
+        known root, else 0).
     """
     rooted = np.zeros(len(seed), np.int64)
     if (seed != NO_SEED).any() or not len(seed):
@@ -106,7 +108,7 @@ def group_by_file(space: UnallocatedSpace, nodes: ExtentNodes, seed: Int64s) -> 
 
 
 def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Int64s:
-    """Per node: the only deleted inode on disk whose root still lists it, 0 for none."""
+    """Per node: the only deleted inode on disk whose root still lists the node, else 0."""
     order = np.argsort(nodes.block, kind="stable")
     blocks = nodes.block[order]
     root_inode, count = np.zeros((2, len(blocks)), np.int64)
@@ -124,7 +126,7 @@ def _nodes_listed_by_roots(space: UnallocatedSpace, nodes: ExtentNodes) -> Int64
 
 
 def _parent_nodes(nodes: ExtentNodes) -> Rows:
-    """Per node: the only unallocated index node one level up that lists it, else NO_ROW."""
+    """Per node: the only unallocated index node one level up that lists the node, else NO_ROW."""
     parent = np.full(len(nodes.block), NO_ROW)
     order = np.argsort(nodes.block, kind="stable")
     blocks = nodes.block[order]
@@ -140,7 +142,7 @@ def _parent_nodes(nodes: ExtentNodes) -> Rows:
 
 
 def _preceding_leaf(nodes: ExtentNodes, above: Int64s, rooted: Int64s) -> Rows:
-    """Per unlisted leaf: the only leaf that ends where this one alone begins, else NO_ROW."""
+    """Per leaf without parent: the only leaf that ends where it alone begins, else NO_ROW."""
     listed = (above != NO_ROW) | (rooted > 0)
     unlisted = np.flatnonzero(~listed & (nodes.depth == 0) & (nodes.block >= 0))
     found = np.full(len(above), NO_ROW)

@@ -1,8 +1,8 @@
-"""Blocks that a transaction freed: differences between journal copies of a block bitmap.
+"""Blocks that a transaction freed, from differences between copies of a block bitmap.
 
-The transaction that frees a block logs both the bitmap and the inode. If a transaction freed
-just one inode without a content state, that inode had all blocks freed there that no other
-known inode had.
+The transaction that frees a block logs both the bitmap and the inode. If a transaction freed only
+one inode without a content state, that inode had all blocks that the transaction freed and that no
+other known inode had.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class FreedRuns(Table):
 
     Attributes:
         start, length: the blocks.
-        tid: tid of the first transaction that shows them free.
-        last_used_tid: the last tid before it that shows them in use.
+        tid: tid of the first transaction that shows the blocks free.
+        last_used_tid: tid of the last earlier transaction that shows the blocks in use.
     """
 
     start: Int64s
@@ -56,7 +56,7 @@ def find_freed_runs(history: History) -> FreedRuns:
 
 
 def _bitmap_differences(history: History, rows: Int64s) -> FreedRuns:
-    """Blocks free in a copy of a bitmap and in use in the previous one."""
+    """Blocks that are free in one copy of a bitmap and in use in the previous copy."""
     logged, superblock = history.copies, history.fs.superblock
     assert logged is not None
     blocks, orders = logged.blocks[rows], logged.tids[rows]
@@ -82,15 +82,16 @@ def _bitmap_differences(history: History, rows: Int64s) -> FreedRuns:
 def runs_of_sole_freed_inode(
     history: History, freed: FreedRuns, metadata: Int64s
 ) -> tuple[Int64s, Runs]:
-    """Deleted instances that are the only possible owner of what their transaction freed.
+    """Deleted instances that are the only possible owners of the blocks freed with them.
 
     Args:
         history: the instances.
-        freed: from `find_freed_runs`.
-        metadata: int64, unallocated metadata blocks, left out.
+        freed: freed runs from `find_freed_runs`.
+        metadata: int64, unallocated metadata blocks, which are omitted.
 
     Returns:
-        (instance (n,), runs: `owner` is the row in it, file blocks in disk order).
+        (instance (n,), runs). `owner` of a run is a row of the first; file blocks are numbered in
+        disk order.
     """
     states = history.states
     if not len(states) or not len(freed):
@@ -102,7 +103,8 @@ def runs_of_sole_freed_inode(
     died = states.table.dtime[first] * NANOSECONDS
     there = (died >= window - _DTIME_TOLERANCE) & (window > 0)
     there &= states.table.links_count[first] == 0
-    made = states.table.crtime[first]  # what it had before, it had when the one before ended
+    # older than the previous commit: it had its blocks already before that
+    made = states.table.crtime[first]
     there &= (made > 0) & (made < window)
     lost, order = lost[there], order[there]
     found, count = np.unique(order, return_counts=True)
@@ -122,10 +124,10 @@ def _windows(history: History, orders: Int64s) -> Int64s:
 
 
 def _ambiguous_tids(history: History, orders: Int64s) -> Int64s:
-    """The transactions in which other files may have lost blocks.
+    """The tids of transactions in which other files may have lost blocks.
 
-    Such a file is older, changed in the transaction, and may have been larger before as far as
-    the journal shows.
+    Such a file is older than the transaction and was changed by it, and the journal does not
+    exclude that it was larger before.
     """
     if history.copies is None or not len(orders):
         return orders
@@ -139,9 +141,10 @@ def _ambiguous_tids(history: History, orders: Int64s) -> Int64s:
 def _may_have_lost_blocks(
     history: History, table: InodeTable, order: Int64s, orders: Int64s
 ) -> Int64s:
-    """Tids in which a linked inode of a batch may have lost blocks.
+    """The tids in which a linked inode of a batch may have lost blocks.
 
-    One created in that transaction may reuse the number of an inode deleted in it.
+    This includes an inode created in the transaction, which may have the number of one deleted in
+    it.
     """
     size_before = np.full(len(table), -1)
     sort = np.lexsort((order, table.number))
@@ -159,9 +162,9 @@ def _may_have_lost_blocks(
 def _unexplained_runs(
     history: History, freed: FreedRuns, instances: Int64s, orders: Int64s, metadata: Int64s
 ) -> tuple[Int64s, Runs]:
-    """Runs freed in these transactions, without the blocks of known states.
+    """Runs that were freed in some transactions, without the blocks of known states.
 
-    An instance with a block that is allocated again is omitted: its map would be incomplete.
+    An instance with a block that is allocated again is omitted because its map would be incomplete.
     """
     place = SortedIndex(orders).rows(freed.tid)
     row, position = expand(np.where(place != NO_ROW, freed.length, 0))
@@ -184,17 +187,17 @@ def _unexplained_runs(
 
 
 def _had_before(history: History, block: Int64s, order: Int64s, used: Bools) -> Bools:
-    """Per freed block (bool): a known state had it before, as content or tree block.
+    """Per freed block (bool): True if a known state had it before as content or tree block.
 
-    A state first seen after the block was freed (tid `order`) reused it; so did a state known
-    only from disk if the block is in use, as it was free in between.
+    A state first seen after the block was freed (tid `order`) has reused the block. So has a state
+    known only from disk if the block is in use, because the block was free in between.
     """
     rows = np.flatnonzero(history.states.describes_content)
     maps = history.map_states(rows)
     start = np.concatenate([maps.runs.physical, maps.tree_blocks[1]])
     length = np.concatenate([maps.runs.length, np.ones(len(maps.tree_blocks[1]), np.int64)])
     seen = history.states.tid[rows][np.concatenate([maps.runs.owner, maps.tree_blocks[0]])]
-    sort = np.lexsort((seen, length, start))  # of the states that have a run the first one counts
+    sort = np.lexsort((seen, length, start))  # of states with the same run, the first is used
     sort = sort[starts_group(start[sort], length[sort])]
     mine, theirs = overlap_pairs(block, np.ones(len(block), np.int64), start[sort], length[sort])
     since = seen[sort][theirs]

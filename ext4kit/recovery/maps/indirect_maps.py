@@ -1,9 +1,9 @@
 """Block maps rebuilt from freed indirect blocks.
 
-A block that points at indirect blocks is a double indirect one, a block that points at those a
-triple one. The 12 direct blocks lie in front of the first indirect block if this is in line with
-the content, else in front of its first data block. The double indirect block continues
-where the first indirect block ends.
+A block that points at indirect blocks is a double indirect block, and one that points at double
+indirect blocks is a triple indirect block. The 12 direct blocks are directly before the first
+indirect block if the content confirms this, else before its first data block. The content under the
+double indirect block follows the content of the first indirect block.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from ext4kit.unallocated.indirect import is_mostly_sequential
 from ext4kit.unallocated.space import UnallocatedSpace
 
 _AT_ONCE = 2048
-_FEW = 4  # so many pointers are none by chance
-_GAP = 4  # blocks of the tree itself that may lie between the content before and after them
-_HOLE = 8  # and blocks of the file that were never written
+_FEW = 4  # minimum number of pointers that do not occur by chance
+_GAP = 4  # maximum tree blocks between the content blocks before and after them
+_HOLE = 8  # maximum file blocks there that were never written
 _LEVELS = 3
-_WINDOW, _PERIODS = 24, 4  # pointers that tell how a file begins, and how far apart holes repeat
+_WINDOW, _PERIODS = 24, 4  # pointers that show how a file begins; maximum period of holes
 
 
 @dataclass(frozen=True, slots=True)
 class IndirectMaps:
-    """Files that indirect blocks map, one row a file.
+    """Files that are mapped by indirect blocks, one row per file.
 
     Attributes:
-        runs: `owner` is the row here.
+        runs: blocks of the files; `owner` is the row in this table.
         nodes: (row, block) of the indirect blocks.
-        headless: bool, the start of the file is unknown.
-        reused: bool, blocks of it are allocated now.
+        headless: bool, True if the start of the file is unknown.
+        reused: bool, True if blocks of the file are allocated now.
         size: bytes up to the last nonzero one.
     """
 
@@ -53,11 +53,11 @@ class IndirectMaps:
 
     @property
     def is_incomplete(self) -> Bools:
-        """Bool: the tree shows that the file is incomplete."""
+        """Bool: True if the tree shows that the file is incomplete."""
         return self.headless | self.reused
 
     def take(self, kept: Bools) -> Self:
-        """The files that a bool array selects."""
+        """The files selected by a bool array."""
         tree = blocks_of_files(self.runs, self.nodes, kept)
         return type(self)(*tree, self.headless[kept], self.reused[kept], self.size[kept])
 
@@ -65,7 +65,7 @@ class IndirectMaps:
 def blocks_of_files(
     runs: Runs, nodes: tuple[Int64s, Int64s], kept: Bools
 ) -> tuple[Runs, tuple[Int64s, Int64s]]:
-    """Runs and (file, block) pairs of the files that a bool array selects, renumbered."""
+    """Runs and (file, block) pairs of the files selected by a bool array, renumbered."""
     row = np.cumsum(kept) - 1
     runs, mine = runs.take(kept[runs.owner]), kept[nodes[0]]
     return replace(runs, owner=row[runs.owner]), (row[nodes[0][mine]], nodes[1][mine])
@@ -73,7 +73,7 @@ def blocks_of_files(
 
 @dataclass(frozen=True, slots=True)
 class _PointerTable:
-    """All pointers of all candidates by node and slot: node, slot, block; bounds per node."""
+    """All pointers of all candidates, sorted by node and slot, with the bounds of each node."""
 
     node: Int64s
     slot: Int64s
@@ -83,7 +83,7 @@ class _PointerTable:
 
     @classmethod
     def of(cls, node: Int64s, slot: Int64s, block: Int64s, nodes: int) -> Self:
-        """The pointers of so many nodes, by node."""
+        """The pointers of `nodes` nodes, sorted by node."""
         edges = row_bounds(node, nodes)
         return cls(node, slot, block, edges[:-1], edges[1:] - 1)
 
@@ -96,7 +96,7 @@ class _PointerTable:
 
 
 def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Int64s) -> IndirectMaps:
-    """Join the indirect blocks that a scan found.
+    """Join the indirect blocks that a scan found into maps of files.
 
     Args:
         space: the space that was scanned.
@@ -113,7 +113,7 @@ def rebuild_indirect_maps(space: UnallocatedSpace, candidates: Int64s) -> Indire
 
 
 def _limit(space: UnallocatedSpace, nodes: Int64s) -> Int64s:
-    """Limit the nodes to `space.max_mappings` pointers and report those left out."""
+    """Limit the nodes to `space.max_mappings` pointers, and report how many are left out."""
     room = space.max_mappings
     if len(nodes) * (space.fs.superblock.block_size // 4) <= room:
         return nodes
@@ -130,10 +130,12 @@ def _limit(space: UnallocatedSpace, nodes: Int64s) -> Int64s:
 def _classify_levels(
     space: UnallocatedSpace, nodes: Int64s
 ) -> tuple[Int64s, _PointerTable, Int64s]:
-    """(level, pointers, nodes) of the candidates that point at unallocated blocks.
+    """Find the level of each candidate that points at unallocated blocks.
 
-    Level 1 points at content. Content can look like pointers: a candidate that another
-    one of level 1 points at is content.
+    A candidate of level 1 points at content. Content can look like pointers, so a candidate at
+    which another one of level 1 points is content.
+
+    Returns (level, pointers, nodes).
     """
     parts = [(*[np.zeros(0, np.int64)] * 3,)]
     for begin in range(0, len(nodes), _AT_ONCE):
@@ -158,9 +160,9 @@ def _classify_levels(
 
 
 def _is_plausible(space: UnallocatedSpace, nodes: Int64s, pointers: _PointerTable) -> Bools:
-    """Per candidate (bool): its pointers are mostly sequential, or all are indirect blocks.
+    """Per candidate (bool): True if its pointers are mostly sequential or all name indirect blocks.
 
-    Tables of ascending numbers in programs are neither.
+    Tables of ascending numbers in programs meet neither condition.
     """
     used = space.fs.bitmaps.blocks_in_use(pointers.block)
     held = np.bincount(pointers.node, minlength=len(nodes))
@@ -177,7 +179,7 @@ def _is_plausible(space: UnallocatedSpace, nodes: Int64s, pointers: _PointerTabl
 def _find_heads(
     space: UnallocatedSpace, nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable
 ) -> tuple[Int64s, Int64s]:
-    """(first root of the file of each root, first of the 12 direct blocks or -1)."""
+    """Per root: (first root of its file, first of the 12 direct blocks or -1)."""
     first, last = np.full((2, len(nodes)), -1)
     ones = np.flatnonzero(level == 1)
     starts = pointers.slot[pointers.first[ones]] == 0
@@ -207,10 +209,10 @@ def _find_heads(
 
 
 def _direct_block_pattern(nodes: Int64s, pointers: _PointerTable) -> Bools:
-    """(n, 12) bool: direct blocks that the file has if this is its first indirect block.
+    """Bool (n, 12): the direct blocks that a file has if this is its first indirect block.
 
-    The first blocks must have the same distances on disk as in the file. A regular pattern of
-    holes is assumed to apply from the start of the file. All False if there is none.
+    The first blocks must have the same distances on disk as in the file. A regular pattern of holes
+    is assumed to begin at the start of the file. The row is all False if no pattern fits.
     """
     place = np.arange(len(pointers.node)) - pointers.first[pointers.node]
     first = pointers.block[pointers.first][pointers.node]
@@ -240,7 +242,7 @@ def _assemble(
     base: Int64s,
     pointers: _PointerTable,
 ) -> IndirectMaps:
-    """Arrange the content of all nodes by file block."""
+    """Arrange the content of all nodes in order of file blocks."""
     logical = _first_logical(nodes, level, parent, pointers, space.fs.superblock.block_size // 4)
     root = np.arange(len(nodes))
     for _ in range(_LEVELS):
@@ -278,7 +280,7 @@ def _assemble(
 def _first_logical(
     nodes: Int64s, level: Int64s, parent: Int64s, pointers: _PointerTable, per_block: int
 ) -> Int64s:
-    """First file block below each node."""
+    """The first file block that is below each node."""
     roots = [0, *(sum(per_block**k for k in range(1, n)) for n in (1, 2, 3))]
     logical = np.array(roots)[level] + DIRECT_BLOCKS
     at = SortedIndex(nodes).rows(pointers.block)
@@ -293,7 +295,7 @@ def _first_logical(
 def _nonzero_direct_blocks(
     space: UnallocatedSpace, start: Int64s, direct: Bools
 ) -> tuple[Int64s, Int64s]:
-    """(file, position) of the direct blocks that are not zeros; zeros count as holes."""
+    """(file, position) of the direct blocks that are not zeros; zero blocks are taken as holes."""
     rows = np.flatnonzero(start >= 0)
     parts = [np.zeros((0, 2), np.int64)]
     for at in range(0, len(rows), _AT_ONCE // DIRECT_BLOCKS):

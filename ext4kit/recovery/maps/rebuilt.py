@@ -1,4 +1,4 @@
-"""Maps for deleted inodes without a content state, and for files without an inode."""
+"""Rebuilt maps for deleted inodes without a content state, and for files without an inode."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ INDIRECT_BLOCKS = "indirect blocks"
 
 @dataclass(frozen=True, slots=True)
 class RebuiltMaps:
-    """Maps that were found, one row a file.
+    """The rebuilt maps, one row per file.
 
     Attributes:
-        instance: the instance that had it, -1 for none that is known.
-        source: EXTENT_LEAVES, BITMAP_DIFFERENCES or INDIRECT_BLOCKS.
-        runs: `owner` is the row here.
+        instance: the instance that had the map, -1 if unknown.
+        source: provenance of the map: EXTENT_LEAVES, BITMAP_DIFFERENCES or INDIRECT_BLOCKS.
+        runs: blocks of the files; `owner` is the row in this table.
         tree_blocks: (row, block) of tree blocks.
-        size: bytes up to the last one that is not zero.
-        reasons: (bool by row, what speaks against the map).
+        size: bytes up to the last nonzero one.
+        reasons: (bool by row, reason against the map) pairs.
     """
 
     instance: Int64s
@@ -55,7 +55,7 @@ class RebuiltMaps:
 
     @classmethod
     def concat(cls, parts: list[RebuiltMaps]) -> RebuiltMaps:
-        """Join several tables."""
+        """One table from several."""
         starts = np.cumsum([0, *(len(part) for part in parts)])
         pairs = list(zip(parts, starts.tolist(), strict=False))
         checks = []
@@ -77,7 +77,7 @@ class RebuiltMaps:
         )
 
     def take(self, kept: Bools) -> RebuiltMaps:
-        """The rows that a bool array selects."""
+        """The rows selected by a bool array."""
         return RebuiltMaps(
             self.instance[kept],
             self.source[kept],
@@ -88,9 +88,9 @@ class RebuiltMaps:
 
 
 def from_extent_maps(history: History, found: ExtentMaps) -> RebuiltMaps:
-    """Maps from extent leaves, for deleted instances without a content state or without owner.
+    """Maps from extent leaves, for unknown owners and deleted instances without a content state.
 
-    Maps of allocated instances and of those with a content state are left out.
+    Maps of allocated instances and of instances with a content state are left out.
     """
     known = found.inode > 0
     generation = np.where(known, found.generation, 0)
@@ -109,12 +109,13 @@ def from_extent_maps(history: History, found: ExtentMaps) -> RebuiltMaps:
 def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Int64s) -> RebuiltMaps:
     """Maps from block bitmaps in the journal, for files without a content state.
 
-    Several runs have no known order: they are used only if the root of the freed inode gives it.
+    The order of several runs is unknown, so these are used only if the root of the freed inode
+    shows their order.
 
     Args:
         history: the instances.
-        space: unallocated space, to read blocks.
-        metadata: int64, unallocated blocks that hold metadata, not content.
+        space: unallocated space, from which blocks are read.
+        metadata: int64, unallocated blocks that hold metadata and not content.
     """
     instance, runs = runs_of_sole_freed_inode(history, find_freed_runs(history), metadata)
     none = np.zeros(0, np.int64)
@@ -134,14 +135,17 @@ def from_freed_blocks(history: History, space: UnallocatedSpace, metadata: Int64
 
 
 def from_indirect_maps(found: IndirectMaps) -> RebuiltMaps:
-    """Maps from freed indirect blocks, of files whose start is known."""
+    """Maps from freed indirect blocks, for files whose start is known."""
     instance, source = np.full(len(found), NO_ROW), np.full(len(found), INDIRECT_BLOCKS)
     maps = RebuiltMaps(instance, source, found.runs, found.nodes, found.size, [])
     return maps.take(~found.is_incomplete & (found.size > 0))
 
 
 def headless_bodies(found: IndirectMaps) -> HeadlessBodies:
-    """Bodies from freed indirect blocks of all other files: disjoint trees without holes."""
+    """Bodies from freed indirect blocks, for files whose start is unknown.
+
+    Only disjoint trees without holes are used.
+    """
     files, runs = len(found), found.runs
     first, end = np.full(files, np.iinfo(np.int64).max), np.zeros(files, np.int64)
     np.minimum.at(first, runs.owner, runs.logical)
@@ -153,7 +157,7 @@ def headless_bodies(found: IndirectMaps) -> HeadlessBodies:
 
 
 def owners_without_overlap(runs: Runs, files: int) -> Bools:
-    """Per file (bool): no block of it is in the runs of another file."""
+    """Per file (bool): True if none of its blocks is in the runs of another file."""
     order = np.argsort(runs.physical, kind="stable")
     start, end = runs.physical[order], (runs.physical + runs.length)[order]
     apart = np.ones(files, bool)

@@ -1,7 +1,7 @@
-"""What the root of a freed extent tree still tells: at which file blocks its extents began.
+"""The first file blocks of former extents, which remain in the root of a freed extent tree.
 
-Removal takes the extents from the last to the first and clears length and place of each; the
-first file block of each stays, and all that follows each other are after `eh_entries = 0`.
+A removal drops the extents from the last to the first and clears the length and the physical block
+of each. The first file block of each extent remains, and all these entries follow `eh_entries = 0`.
 Source: kernel fs/ext4/extents.c, `ext4_ext_rm_leaf`.
 """
 
@@ -21,14 +21,14 @@ SLOTS = 4
 
 
 def stale_extent_starts(table: InodeTable) -> tuple[Int64s, Int64s]:
-    """First file blocks of the extents that freed inodes had.
+    """The first file blocks of the extents that freed inodes had.
 
     Args:
         table: the inodes.
 
     Returns:
-        (int64 (n, SLOTS): first file blocks, int64 (n,): how many of them are valid; 0 if none
-        is left, 1 if there was one extent or none at all).
+        (int64 (n, SLOTS): first file blocks, int64 (n,): number of valid ones; 0 if none is left, 1
+        if there was one extent or none at all).
     """
     every, slot = np.arange(len(table))[:, None], np.arange(SLOTS)[None, :]
     sound, entries, most, depth = extents.parse_headers(table.i_block)
@@ -44,16 +44,16 @@ def stale_extent_starts(table: InodeTable) -> tuple[Int64s, Int64s]:
 def order_by_extent_starts(runs: Runs, starts: Int64s, count: Int64s) -> tuple[Runs, Bools, Bools]:
     """Order the runs of each file by the first file blocks of its extents.
 
-    An extent ends where the next one begins, so the lengths of all but the last are known.
+    An extent ends where the next one begins, so the lengths of all extents but the last are known.
 
     Args:
-        runs: by owner, in disk order.
-        starts: from `stale_extent_starts`, of the owners.
-        count: likewise.
+        runs: runs sorted by owner, in disk order.
+        starts: first file blocks of each owner, from `stale_extent_starts`.
+        count: number of valid ones of each owner, from `stale_extent_starts`.
 
     Returns:
-        (runs of the files that match, bool (n,): they match, bool (n,): runs of equal length
-        could be in another order).
+        (runs of the files that match, bool (n,): True where a file matches, bool (n,): True where
+        runs of equal length could be in another order).
     """
     files = len(count)
     step = np.diff(starts, axis=1)
@@ -80,7 +80,7 @@ def order_by_extent_starts(runs: Runs, starts: Int64s, count: Int64s) -> tuple[R
 
 
 def _with_rank(owner: Int64s, length: Int64s) -> Int64s:
-    """int64 (n, 3): owner, length, rank among rows with both equal."""
+    """int64 (n, 3): owner, length, and rank among rows with the same owner and length."""
     order = np.lexsort((length, owner))
     rank = np.empty(len(order), np.int64)
     rank[order] = rank_within(starts_group(owner[order], length[order]))

@@ -1,4 +1,4 @@
-"""The subject of a report, and the short texts that its renderers share."""
+"""The subject of a report, and the short texts that all its renderers use."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MAP_WORDS = {
     "consistent": "deleted, consistent",
     "partial": "deleted, partial",
     "carved": "content without a name",
-    "free": "free, no known content",
+    "free": "free, without known content",
 }
 
 
@@ -60,7 +60,7 @@ class TriageReport:
     evidence: Evidence
     volume: Volume
     summary: Triage
-    problems: tuple[Problem, ...]  # those that were kept
+    problems: tuple[Problem, ...]  # the kept ones, at most a fixed number
     problems_total: int
     command: str
     made: int  # time of the command, ns
@@ -85,7 +85,7 @@ class TriageReport:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What was not searched or checked."""
+        """Texts that name what was not searched or checked."""
         found, searched = self.summary.deletions, self.summary.deletions.searched
         parts = (
             ("unallocated space: metadata of deleted files", SearchSource.BLOCKS not in searched),
@@ -103,14 +103,14 @@ class TriageReport:
 
 
 def path_grounds(found: DeletionStats) -> str:
-    """Number of files with a path, and the evidence for the paths."""
+    """Number of deleted files with a path, by the evidence for the path."""
     parts = [f"{ground} {count:,}" for ground, count in found.grounds.items() if count]
     total = sum(found.grounds.values())
     return f"{total:,} with a path" + (f": {', '.join(parts)}" if parts else "")
 
 
 def removed_names(found: DeletionStats) -> str:
-    """Number of names in directory slack apart from those of the deleted files, "" for none."""
+    """Number of names in directory slack that belong to no listed deleted file; "" for none."""
     if not found.removed_names:
         return ""
     names = count_text(found.removed_names, "further removed name")
@@ -134,11 +134,11 @@ def evidence_rows(case: TriageReport) -> Iterator[tuple[str, str]]:
     if case.check is not None:
         yield from _check_rows(case.check, evidence.hashes)
     elif not evidence.hashes:
-        yield "Hashes", "none stored, none computed; --verify-evidence computes them"
+        yield "Hashes", "none are stored, and none were computed; --verify-evidence computes them"
 
 
 def _file_rows(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The files of evidence that has several, or others than its path."""
+    """The files of the evidence if it consists of several, or of one other than the given path."""
     files = evidence.files
     if len(files) > 1 or (files and files[0] != evidence.path):
         for file in files[:8]:
@@ -152,7 +152,7 @@ def _file_rows(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _check_rows(check: EvidenceCheck, stored: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """The hashes of the evidence before the work, and whether they are the same after it."""
+    """The hashes of the evidence before the work, and whether it had the same hashes afterwards."""
     for path, hashes in check.before.items():
         yield "SHA-256", f"{hashes.digests['sha256']}  {printable_text(str(path))}"
         if lost := sum(each.length for each in hashes.unreadable):
@@ -163,7 +163,7 @@ def _check_rows(check: EvidenceCheck, stored: dict[str, str]) -> Iterator[tuple[
     for text in comparison_texts(check.recorded, check.unproved):
         yield "Recorded hash", text
     if as_stored is None and not check.recorded:
-        yield "Recorded hash", "none in or beside the image: nothing to compare with"
+        yield "Recorded hash", "neither the image nor a file beside it has hashes to compare with"
     changed = ", ".join(printable_text(str(path)) for path in check.changed)
     yield "During the work", f"CHANGED: {changed}" if changed else "unchanged"
 
@@ -203,7 +203,7 @@ def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
     """Facts about the journal."""
     behind = f" and {count_text(log.fast_commits, 'fast commit')}" if log.fast_commits else ""
     states = {
-        JournalState.NONE: "none, or none that could be read",
+        JournalState.NONE: "there are none, or they could not be read",
         JournalState.CLEAN: "clean: the file system was unmounted, or recovered",
         JournalState.TO_REPLAY: "not unmounted: "
         f"{count_text(log.to_replay, 'transaction')}{behind} replayed in memory",
@@ -227,7 +227,7 @@ def journal_rows(log: JournalFacts) -> Iterator[tuple[str, str]]:
 
 
 def check_text(case: TriageReport) -> tuple[str, bool | None]:
-    """(verdict as text, whether it is good; None without a check)."""
+    """(verdict as text, whether it is good); the second is None without a check."""
     health = case.summary.health
     if health is None:
         return "not checked", None
@@ -248,7 +248,7 @@ def check_rows(case: TriageReport) -> list[tuple[str, Severity, int, str]]:
 
 
 def sighting_path(one: Sighting) -> str:
-    """Path of the sighting, or a text for an unknown path."""
+    """Path of a sighting, or a text for an unknown path."""
     if IMAGE in one.seen:
         return "(the image)"
     if one.path is None:
@@ -257,7 +257,7 @@ def sighting_path(one: Sighting) -> str:
 
 
 def sighting_text(one: Sighting) -> str:
-    """The evidence for the sighting, the grade of the file, and further details."""
+    """The evidence for a sighting, the grade of its file, and further details."""
     seen = ", ".join(SEEN.get(how, how) for how in one.seen if how not in (EventKind.HINT, IMAGE))
     parts = [seen + (f" ({one.grade})" if one.grade else "")] if seen else []
     if "there" in one.seen and one.mode is not None and stat.S_ISREG(one.mode):
@@ -275,7 +275,7 @@ STEPS_SHOWN = 8
 
 
 def story_text(story: Sequence[StoryStep]) -> str:
-    """The steps of a story with the times of each; a date only where it is another one."""
+    """The steps of a story with their times; a date is shown only where it changes."""
     if len(story) > STEPS_SHOWN:
         half = STEPS_SHOWN // 2
         between = f"... {len(story) - 2 * half:,} more ..."
@@ -303,7 +303,7 @@ def zero_length_path(one: ZeroLengthFile) -> str:
 
 
 def zero_length_text(one: ZeroLengthFile) -> str:
-    """Text for a zero-length file."""
+    """Description of a zero-length file."""
     how = "new, written, but without allocated blocks" if one.was_new else "truncated for rewriting"
     before = duration_text(max(one.crash_time - one.written, 0))
     hint = "" if one.was_new else "; `ext4kit versions` shows its earlier content"
@@ -311,14 +311,14 @@ def zero_length_text(one: ZeroLengthFile) -> str:
 
 
 def bin_width(bins: Bins) -> str:
-    """Width of a bin: `3 hours`, `a day`."""
+    """Width of a bin as text: `3 hours`, `a day`."""
     seconds = bins.width // NANOSECONDS
     unit, word = next(each for each in SPANS if seconds % each[0] == 0)
     return f"{seconds // unit} {word}" if seconds > unit else f"1 {word[:-1]}"
 
 
 def has_hours(case: TriageReport) -> bool:
-    """Whether a chart of the last hours adds to the chart of the whole period."""
+    """Whether a chart of the last hours shows more than the chart of the whole period does."""
     span, hours = case.summary.activity.span, case.summary.activity.hours
     return bool(span and hours and hours.width < span.width)
 
@@ -342,6 +342,6 @@ def truncation_note(total: int, kept: int, command: str) -> str:
 
 
 def elsewhere(bins: Bins) -> str:
-    """Number of times that lie outside a chart, "" for none."""
+    """A note with the number of times outside the range of a chart; "" for none."""
     parts = ((bins.before, "earlier"), (bins.after, "later"))
     return "".join(f", {count:,} {word}" for count, word in parts if count)

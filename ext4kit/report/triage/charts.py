@@ -1,7 +1,7 @@
 """Charts as inline SVG: shapes scaled to the page, with text beside them.
 
-Only numbers and names of this program are written into the markup. All text from evidence is in the
-template, which escapes it.
+Only numbers and texts of this program are written into the markup. Text from the evidence goes
+through the template, which escapes it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ ALLOCATED = (MapCategory.METADATA, MapCategory.FILES)
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing and its texts."""
+    """A drawing and the texts around it."""
 
     svg: Markup
     top: str  # value at the upper edge
-    labels: tuple[str, ...]  # below it, from left to right
+    labels: tuple[str, ...]  # texts below the chart, from left to right
     legend: tuple[tuple[str, str, str], ...]  # (class of the colour, name, count)
 
 
 def column_chart(bins: Bins, name: str, signs: Sequence[int] = ()) -> Chart:
-    """Stacked columns over time, with marks of signs, given their number in each bin.
+    """Stacked columns over time; `signs` (number per bin) are drawn as marks.
 
-    The last column is at the right edge: the axis ends with the data.
+    The last column is at the right edge, because the axis ends with the data.
     """
     top = _round_up(max(bins.totals))
     lead = max(FEWEST - len(bins), 0)
@@ -84,7 +84,7 @@ def _time_label(bins: Bins, place: int) -> str:
 
 
 def _labels(bins: Bins) -> tuple[str, ...]:
-    """A few times below the columns, as precise as the column width; the last is the latest."""
+    """A few times to show below the columns, as precise as a column; the last is the latest."""
     day = 86_400 * NANOSECONDS
     start, end = (0, 10) if bins.width % day == 0 else (5, 16)
     count = max(len(bins), FEWEST)
@@ -110,7 +110,7 @@ def _svg(kind: str, width: int, height: int, name: str, shapes: Sequence[str]) -
 
 
 def share_bar(counts: Sequence[tuple[str, int]], name: str) -> Markup:
-    """(class, count) pairs as one bar."""
+    """(class, count) pairs as one bar, divided in proportion."""
     total = sum(count for _, count in counts)
     shapes, x = [], 0.0
     for sort, count in counts:
@@ -125,7 +125,7 @@ def share_bar(counts: Sequence[tuple[str, int]], name: str) -> Markup:
 
 
 def block_map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name: str) -> Chart:
-    """The map of the blocks of some uses; fuller cells have a stronger colour."""
+    """The map of the blocks with one of `uses`; fuller cells have a stronger colour."""
     sizes = np.sum(list(disk.counts.values()), axis=0).tolist()
     shapes = [shape for place, size in enumerate(sizes) for shape in _cell(disk, uses, place, size)]
     rows, totals = -(-len(sizes) // MAP_COLUMNS), disk.totals
@@ -139,7 +139,7 @@ def block_map(disk: DiskMap, block_size: int, uses: Sequence[MapCategory], name:
 
 
 def _cell(disk: DiskMap, uses: Sequence[MapCategory], place: int, size: int) -> Iterator[str]:
-    """A cell in the colour of its dominant use, as strong as the share of all uses."""
+    """A cell in the colour of its dominant use, stronger the more of its blocks are in use."""
     row, column = divmod(place, MAP_COLUMNS)
     where = (
         f'x="{UNIT * column + 0.5}" y="{UNIT * row + 0.5}" width="{UNIT - 1}" height="{UNIT - 1}"'

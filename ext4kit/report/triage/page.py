@@ -20,14 +20,14 @@ from ext4kit.report.volumes import description_text, has_offset
 from ext4kit.timeline import Event
 from ext4kit.triage import Bins, Indicator, Weight
 
-SHOWN = 6  # sightings of a rule that are visible
-FOLDED = 200  # sightings of a rule in the page, including folded ones
+SHOWN = 6  # sightings per rule that are visible at once
+FOLDED = 200  # sightings per rule in the page, including folded ones
 VICTIMS, VOLUMES, PROBLEMS = 200, 200, 100
 
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A cell of a table: its text, its sort key, and its class."""
+    """A table cell: text, sort key and CSS class."""
 
     text: str
     value: int | str = ""
@@ -39,13 +39,13 @@ class HtmlTable:
     """A table that can be sorted and searched."""
 
     name: str
-    headings: tuple[tuple[str, str], ...]  # (name, class)
+    headings: tuple[tuple[str, str], ...]  # (name, CSS class)
     rows: list[tuple[TableCell, ...]]
-    note: str  # omitted rows, and the command that lists all
+    note: str  # number of omitted rows, and the command that lists all rows
 
 
 def page_pieces(case: TriageReport) -> Iterator[str]:
-    """The page, in pieces."""
+    """The page, piece by piece."""
     values = {"heading": case.title, "case": case, **_facts(case)}
     yield from html_pieces("page.html", ["page.css"], "page.js", **values)
 
@@ -110,7 +110,7 @@ _note = words.truncation_note
 def _over_time(
     case: TriageReport, key: str, bins: Bins | None, name: str, marks: bool = True
 ) -> dict[str, object]:
-    """A chart, and below `{key}_width` the width of a column and the first time."""
+    """A chart under `key`, and a text with its column width and first time under `{key}_width`."""
     if bins is None:
         return {key: None}
     width = f"a column is {words.bin_width(bins)}, from {time_text(bins.start)} on"
@@ -139,7 +139,7 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
 
 
 def _indicator(one: Indicator) -> dict[str, object]:
-    """A rule that matched, and its sightings, some visible and some folded."""
+    """A rule that matched, with its sightings, of which some are visible and others are folded."""
     rows = [
         (time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen),
          words.story_text(seen.story))

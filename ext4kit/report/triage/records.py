@@ -25,7 +25,7 @@ from ext4kit.triage.victims import ZeroLengthFile
 
 
 def summary_records(case: TriageReport) -> Iterator[Record]:
-    """All content of the page; the lists have the length of the page's tables."""
+    """All content of the page as records; the lists are as long as the page's tables."""
     summary = case.summary
     report: ReportRecord = {
         "record": "report",
@@ -66,7 +66,7 @@ class ReportRecord(TypedDict):
     version: str
     operator: str | None
     case_number: str | None
-    left_out: Annotated[tuple[str, ...], "What was not searched or checked."]
+    left_out: Annotated[tuple[str, ...], "Parts that were not searched or checked."]
 
 
 class FileSystemRecord(TypedDict):
@@ -86,13 +86,15 @@ class FileSystemRecord(TypedDict):
     free_inodes: int
     features: tuple[str, ...]
     mounts: int
-    is_backup: Annotated[bool, "A backup superblock was read."]
+    is_backup: Annotated[bool, "True if a backup superblock was read."]
     checksum_ok: bool | None
     errors: Annotated[int, "Number of errors that the kernel recorded."]
     made_ns: int | None
     mounted_ns: int | None
     written_ns: int | None
-    was_another: Annotated[bool, "There are traces of a file system that this one overwrote."]
+    was_another: Annotated[
+        bool, "True if there are traces of a file system that this one overwrote."
+    ]
 
 
 def _identity(case: TriageReport) -> FileSystemRecord:
@@ -199,9 +201,9 @@ class DeletionsRecord(TypedDict):
     searched: tuple[str, ...]
     histogram: Histogram[Grade] | None
     largest: list[LargeFile]
-    together: Annotated[list[FolderRecord], "What was deleted together, by folder and time."]
-    contents: Annotated[dict[str, int], "Contents without an inode, by kind; without fragments."]
-    fragments: Annotated[int, "Contents that are probably parts of files."]
+    together: Annotated[list[FolderRecord], "Files that were deleted together, by folder and time."]
+    contents: Annotated[dict[str, int], "Number of carved files of each kind, without fragments."]
+    fragments: Annotated[int, "Number of carved files that are probably only parts of files."]
     listed: int
 
 
@@ -339,7 +341,7 @@ class SightingRecord(fields.PathOrNone):
     grade: Trust | None
     note: str | None
     event: EventRecord | None
-    story: Annotated[list[StepRecord], "What happened to the file, oldest first."]
+    story: Annotated[list[StepRecord], "Events of the file, oldest first."]
 
 
 def _sighting(code: str, one: Sighting) -> SightingRecord:
@@ -367,7 +369,7 @@ class VictimRecord(fields.PathOrNone):
     inode: fields.Inode
     written_ns: int | None
     stopped_ns: int | None
-    was_made: Annotated[bool, "True: the file was new; false: it was truncated for rewriting."]
+    was_made: Annotated[bool, "True: the file was new; false: it was truncated to be rewritten."]
 
 
 def _victim(one: ZeroLengthFile) -> VictimRecord:

@@ -33,9 +33,9 @@ from ext4kit.triage.facts import DeletionStats
 from ext4kit.zones import current_zone
 
 NARROWEST, WIDEST = 20, 132
-_NARROW = 64  # below this, a path has a line of its own
-_NAMES = 26  # most columns of the names of facts
-SHOWN = 5  # sightings per rule, findings, problems
+_NARROW = 64  # in a narrower terminal, a path is on its own line
+_NAMES = 26  # largest width of the names of facts
+SHOWN = 5  # number shown of sightings per rule, of findings, and of problems
 GRADE_COLOURS = {
     "intact": "green", "consistent": "blue", "partial": "yellow", "overwritten": "red",
     "carved": "cyan",
@@ -48,14 +48,14 @@ USE_COLOURS = {
     MapCategory.CONSISTENT: "bright_green", MapCategory.PARTIAL: "yellow",
     MapCategory.CARVED: "cyan", MapCategory.FREE: "grey30",
 }  # fmt: skip
-_FILLS = "█▓▒░▚"  # of the series of a chart without colours
+_FILLS = "█▓▒░▚"  # one per series of a chart without colours
 _USE_FILLS = "▚▒█▓╱░·"
 _SEVERITY = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "bright_black"}
-FOLDERS = 5  # groups of deletions that are shown
+FOLDERS = 5  # number of bursts of deletions that are shown
 
 
 class Ink:
-    """How the parts of a chart are told apart: by colour, or without colours by their fill."""
+    """Distinguishes the parts of a chart by colour, or by their fill character without colours."""
 
     def __init__(
         self, colours: Mapping[Any, str], has_colours: bool = True, fills: str = _FILLS
@@ -68,7 +68,7 @@ class Ink:
         return "█" if self.has_colours else self._fills[name]
 
     def key(self, name: str) -> str:
-        """The character in front of its name in the legend."""
+        """The character before the name of a part in the legend."""
         return "■" if self.has_colours else self._fills[name]
 
 
@@ -88,7 +88,7 @@ def make_console(**settings: Any) -> Console:
 
 
 def parts(case: TriageReport, width: int, has_colours: bool = True) -> Iterable[RenderableType]:
-    """The report from top to bottom."""
+    """The parts of the report, from top to bottom."""
     yield Line(Text(f" {case.title} ", "bold"), characters="━", style="blue")
     about = f"{case.about}  ·  volume {case.volume.index}  ·  times in {current_zone()}"
     yield Padding(Text(about, "dim"), (0, 0, 0, 0), expand=True)
@@ -115,7 +115,7 @@ def parts(case: TriageReport, width: int, has_colours: bool = True) -> Iterable[
 
 
 def _section(title: str, parts: Iterable[RenderableType]) -> Iterable[RenderableType]:
-    """A heading and its content; empty without content."""
+    """A heading and its content; nothing if the content is empty."""
     held = list(parts)
     if not held:
         return
@@ -159,7 +159,7 @@ def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """The lines of a text; what a no-break space joins stays on one."""
+    """A text wrapped to lines; words joined by a no-break space stay on one line."""
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in textwrap.wrap(text, width)]
 
 
@@ -212,7 +212,7 @@ def _sign(one: Indicator, width: int) -> Iterable[RenderableType]:
 
 
 def _pairs(rows: Iterable[tuple[Text, Text]], width: int) -> RenderableType:
-    """Two columns; where they have no room, the second is below the first."""
+    """Rows in two columns; in a narrow terminal, the second cell is below the first."""
     if width < _NARROW:
         return Group(*(Group(first, Padding(second, (0, 0, 0, 2))) for first, second in rows))
     table = Table.grid(padding=(0, 2))
@@ -245,12 +245,12 @@ def _deletions(case: TriageReport, width: int, ink: Ink) -> Iterable[RenderableT
 
 
 def _together(found: DeletionStats) -> Iterable[Text]:
-    """What was deleted together, and what contents without a name are left."""
+    """Files that were deleted together, and counts of the content found without a name."""
     if found.folders:
         yield Text("\nDeleted together", "bold")
         yield from (Text(folder_line(each)) for each in found.folders[:FOLDERS])
     if contents := contents_text(found):
-        yield Text(f"{contents}; `ext4kit recover IMAGE -o OUT` brings them back")
+        yield Text(f"{contents}; `ext4kit recover IMAGE -o OUT` recovers them")
 
 
 def _grades(case: TriageReport, width: int, ink: Ink) -> RenderableType:
@@ -284,7 +284,7 @@ def _files(files: Sequence[DeletedFile], width: int) -> RenderableType:
 
 
 def _file_on_lines(file: DeletedFile) -> RenderableType:
-    """A file where the columns of the table have no room: its path is below."""
+    """A file in a narrow terminal, with its path on a second line."""
     head = Text(str(file.grade), GRADE_COLOURS[str(file.grade)])
     head.append(f"  {'?' if file.size is None else human_size(file.size)}", "default")
     head.append(f"  {deletion_text(file)}", "dim")
@@ -296,7 +296,7 @@ def _file_on_lines(file: DeletedFile) -> RenderableType:
 def _histogram(
     bins: Bins, ink: Ink, width: int, what: str, marked: TriageReport | None
 ) -> Iterable[RenderableType]:
-    """A chart and its legend, with the signs of a report, if one is given."""
+    """A chart and its legend; if a report is given, its signs are marked."""
     bins = bins.merged(width - 2 - _LABEL)
     signs = () if marked is None else words.sightings_per_bin(marked, bins)
     yield Text()
@@ -374,7 +374,7 @@ def _disk(case: TriageReport, width: int, ink: Ink) -> Iterable[RenderableType]:
 
 
 def _dominant_use(uses: Sequence[MapCategory], sums: Sequence[int]) -> MapCategory:
-    """The use that a cell shows: recoverable blocks first, else the most frequent use."""
+    """The use that a cell shows: recoverable if it has such blocks, else the most frequent use."""
     counts, total = dict(zip(uses, sums, strict=True)), sum(sums)
     for use in words.RECOVERABLE:
         if counts[use] * 5 >= total > 0:
@@ -433,7 +433,7 @@ _LABEL = 7  # characters of the scale on the left
 
 
 def map_strip(parts: Sequence[tuple[str, int]], width: int, ink: Ink) -> Text:
-    """(name, count) pairs as one line; each count above zero has at least one character."""
+    """(name, count) pairs as one line of characters; each count above 0 gets at least one."""
     total = sum(count for _, count in parts)
     text, used, seen = Text(no_wrap=True), 0, 0
     for name, count in parts:
@@ -445,9 +445,9 @@ def map_strip(parts: Sequence[tuple[str, int]], width: int, ink: Ink) -> Text:
 
 
 def column_chart(bins: Bins, ink: Ink, width: int, signs: Sequence[int] = ()) -> Text:
-    """Stacked columns over time, with a scale and the first and last time below.
+    """Stacked columns over time, with a scale on the left and the first and last time below.
 
-    Sightings are marked above the columns, given their number in each bin.
+    `signs`, the number of sightings per bin, are marked above the columns.
     """
     wide = max(min((width - _LABEL) // max(len(bins), 1), WIDEST_COLUMN), 1)
     gap = 1 if wide > 1 else 0

@@ -1,4 +1,4 @@
-"""Sightings for a responder, from a table of rules, each with its reason and without a verdict."""
+"""Finds indicators by a table of rules; each has a reason, but no verdict."""
 
 from ext4kit.triage.suspicions.rules import RULES, Rule, Trait, Weight
 from ext4kit.triage.suspicions.search import Indicator, Sighting, find_indicators

@@ -1,8 +1,8 @@
-"""The rules: what each one matches, where, and why it matters.
+"""The rules: what each rule matches, where it matches, and why that matters.
 
-Directories and names are regular expressions over bytes that must match completely. Live files
-(`live`), deleted files (`deleted`) or events of the timeline (`events`) can match a rule. A file
-that matches in several ways is shown once.
+The patterns of directories and names are regular expressions over bytes, and must match completely.
+A rule can be matched by live files (`live`), deleted files (`deleted`) or events of the timeline
+(`events`). A file that matches a rule in several ways is shown once.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from ext4kit.timeline.hints import HintKind
 
 
 class Weight(StrEnum):
-    """Weight of a rule on its own."""
+    """The weight of a rule by itself."""
 
-    STRONG = "strong"  # a harmless cause is rare
-    LOOK = "look"  # harmless causes exist; each case deserves a check
+    STRONG = "strong"  # harmless causes are rare
+    LOOK = "look"  # harmless causes exist, but each case deserves a check
 
 
 class Trait(StrEnum):
-    """Further conditions for a file."""
+    """Further conditions that a file must meet."""
 
     REGULAR = "regular"
-    EXECUTABLE = "executable"  # some user may execute it
-    SETUID = "setuid"  # or setgid, and executable
-    FRESH = "fresh"  # written on this system: not unpacked with an older time
+    EXECUTABLE = "executable"  # executable by some user
+    SETUID = "setuid"  # setuid or setgid, and executable
+    FRESH = "fresh"  # written on this system and not unpacked with an older time
     EMPTY = "empty"
-    STORED = "stored"  # it has content
-    LINK = "link"  # a symlink
-    GONE = "gone"  # no file has its path now
+    STORED = "stored"  # has content
+    LINK = "link"  # is a symlink
+    GONE = "gone"  # no live file has its path
     LOCKED = "locked"  # immutable or append-only
-    GAINED_SETUID = "gained setuid"  # by a change of mode
-    AGED = "aged"  # times set to the past, long after its creation
+    GAINED_SETUID = "gained setuid"  # became setuid by a change of mode
+    AGED = "aged"  # times were set to the past long after its creation
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Rule:
     """One rule.
 
     Attributes:
-        code: its stable name in records.
-        title: description; reason: why it matters and which harmless causes exist.
+        code: stable name of the rule in records.
+        title: description; reason: why a match matters, and which harmless causes exist.
         folder, name: patterns of the path; "" for any.
-        unless: pattern of whole paths known to be harmless; "" for none.
+        unless: pattern of whole paths that are known to be harmless; "" for none.
         live, deleted: whether live files or deleted files can match.
         events: kinds of events that can match.
-        hints: hints of the timeline that match.
-        needs: further conditions.
+        hints: kinds of hints of the timeline that can match.
+        needs: further conditions that must all be met.
     """
 
     code: str
@@ -82,7 +82,7 @@ class Rule:
         return self.matches_directory(path.rpartition(b"/")[0]) and self.matches_name(path)
 
     def matches_name(self, path: bytes) -> bool:
-        """Whether a path matches whose directory matches."""
+        """Whether a path matches, if its directory is known to match."""
         _, pattern, unless = self._patterns
         if pattern is not None and not pattern.fullmatch(path.rpartition(b"/")[2]):
             return False
@@ -192,7 +192,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "log-emptied", _LOOK, "Logs truncated to zero",
-        "the file no longer holds its earlier content; rotation by copying and truncating looks "
+        "the file no longer has its earlier content; log rotation by copying and truncating looks "
         "the same",
         folder=r"/var/log(/.*)?", events=(EventKind.TRUNCATED,), needs=_traits(Trait.EMPTY),
     ),
@@ -282,8 +282,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "disguise", _STRONG, "Disks that begin like something else",
-        "first bytes of another format hide what is behind them from most tools; making a file "
-        "system wipes those of the last one, so it takes intent or a hex editor",
+        "first bytes of another format hide the data after them from most tools; creating a file "
+        "system wipes the first bytes of the previous one, so this state needs intent or a hex "
+        "editor",
     ),
     Rule(
         "edited-outside", _STRONG, "Inodes changed without the journal",

@@ -24,34 +24,34 @@ from ext4kit.triage.suspicions.rules import RULES, Rule, Trait
 from ext4kit.triage.suspicions.story import Story, StoryStep, completed, find_stories
 from ext4kit.units import NANOSECONDS
 
-EVENTS_LOOKED_AT = 500_000  # the newest ones; each costs some microseconds
-STORIES = 200  # of the newest sightings of a rule
-NAMES_LOOKED_AT = 400_000  # unusual names, and those in directories that a rule names
-AGE = 60 * NANOSECONDS  # a tool that sets times later than this is not unpacking
+EVENTS_LOOKED_AT = 500_000  # only the newest events; each takes some microseconds
+STORIES = 200  # number of newest sightings of a rule that get a story
+NAMES_LOOKED_AT = 400_000  # maximum names: unusual ones, and those in directories that a rule names
+AGE = 60 * NANOSECONDS  # a tool that sets times later after the creation than this is not unpacking
 LOCKS = int(InodeFlags.IMMUTABLE | InodeFlags.APPEND)
 _MOUNT_POINTS = frozenset(
     (b"/home /var /usr /opt /srv /boot /root /tmp /var/log /var/www /var/tmp /var/lib").split()
 )
-IMAGE = "image"  # in `Sighting.seen`: of the image, not of a file
+IMAGE = "image"  # in `Sighting.seen`: the sighting is about the image and not about a file
 _BY_HINT = {hint: rule for rule in RULES for hint in rule.hints}
 
 
 @dataclass(slots=True)
 class Sighting:
-    """A file that matches a rule.
+    """A sighting: a file, or the image, that matches a rule.
 
     Attributes:
-        path: None when it is unknown.
-        when: time of the newest event, of the deletion, or ctime, ns.
-        seen: evidence for the file: "there", "deleted", kinds of events; in order. IMAGE for what
-            is of no file.
-        size, mode: None when unknown.
+        path: path of the file; None if unknown.
+        when: time of the newest matching event, of the deletion, or of the last change (ctime), ns.
+        seen: evidence for the file, in order: "there", "deleted", kinds of events. IMAGE for a
+            sighting that is not about a file.
+        size, mode: size and mode of the file; None if unknown.
         grade: grade of a deleted file.
         note: further details, plain text.
-        event: the newest event that matched the rule, with its values.
-        made: by the inode, ns; None when unknown.
-        ended: the deletion of a deleted file.
-        story: what happened to the file, in the order of time; of the newest sightings.
+        event: the newest event that matched the rule.
+        made: creation time in the inode, ns; None if unknown.
+        ended: the deletion, as a step of the story; None for a live file.
+        story: what happened to the file, in order of time; only for the newest sightings of a rule.
     """
 
     path: bytes | None
@@ -75,7 +75,7 @@ class Indicator:
 
     Attributes:
         count: number of files that match it.
-        sightings: the newest of them; bounded.
+        sightings: the newest of these; limited in number.
     """
 
     rule: Rule
@@ -114,11 +114,11 @@ def find_indicators(
     """All rules that matched, strong rules first, each with at most `most` sightings.
 
     Args:
-        fs: the file system; like the next two, what is searched.
-        deleted: its deleted files.
-        timeline: its events.
-        most: sightings of a rule.
-        disguises: what of the image can be read in two ways.
+        fs: the file system whose live files are searched.
+        deleted: its deleted files, which are searched too.
+        timeline: its events, which are searched too.
+        most: maximum number of sightings per rule.
+        disguises: descriptions of parts of the image that can be read in two ways.
     """
     prefix = fs.superblock.last_mounted.rstrip(b"/")
     search = _RuleMatcher(fs, prefix if prefix in _MOUNT_POINTS else b"")
@@ -138,7 +138,7 @@ def find_indicators(
 
 
 def _tell_stories(timeline: Timeline, found: list[Indicator]) -> None:
-    """Give the newest sightings of each rule their stories."""
+    """Add a story to each of the newest sightings of every rule."""
     told = [seen for one in found for seen in one.sightings[:STORIES]]
     instances = {(seen.inode or 0, seen.generation or 0) for seen in told if seen.inode}
     stories = find_stories(timeline, instances)
@@ -165,15 +165,18 @@ class _RulesByDirectory:
 
 
 class _RuleMatcher:
-    """One pass over each kind of evidence; paths start with the mount point, if it is usual."""
+    """Matches the rules in one pass over each kind of evidence.
+
+    Paths start with the last mount point, if that is a usual one.
+    """
 
     def __init__(self, fs: FileSystem, prefix: bytes) -> None:
         self.fs, self.prefix = fs, prefix
         self.book = _SightingIndex()
-        self._inside: tuple[int, dict[bytes, int]] = (0, {})  # the last directory asked for
+        self._inside: tuple[int, dict[bytes, int]] = (0, {})  # the last directory that was read
 
     def live(self) -> None:
-        """Match live files, by path, by name, and by inode fields."""
+        """Match live files by path, by name and by inode fields."""
         rules = [rule for rule in RULES if rule.live]
         special = self._inodes_with_special_flags()
         tree = self._part_of_tree(rules, special)
@@ -189,9 +192,10 @@ class _RuleMatcher:
                     self.book.add(rule, seen)
 
     def _part_of_tree(self, rules: list[Rule], special: Int64s) -> DirTree:
-        """The entries that a rule may match: by directory, by an unusual name, by their inode.
+        """The part of the tree that a rule may match by directory, by unusual name or by inode.
 
-        Directories are in it too. All entries would take memory for each file.
+        It includes directories. The whole tree is not read, because it would take memory for each
+        file.
         """
         placed = [rule for rule in rules if rule.folder and Trait.SETUID not in rule.needs]
         named = [
@@ -218,7 +222,7 @@ class _RuleMatcher:
         return np.concatenate(found)
 
     def _files(self, tree: DirTree) -> Iterator[tuple[bytes, Inode]]:
-        """(path, inode) of the rows of a tree, without unreadable inodes."""
+        """(path, inode) of the rows of a tree with existing inodes."""
         rows = np.flatnonzero((tree.inode > 0) & (tree.inode <= self.fs.superblock.inodes_count))
         if len(rows) > NAMES_LOOKED_AT:
             what = f"only the first {NAMES_LOOKED_AT:,} of {len(rows):,} names were checked"
@@ -230,7 +234,7 @@ class _RuleMatcher:
             yield from zip(tree.paths_of(some), table.each(), strict=True)
 
     def inode_at(self, path: bytes) -> int:
-        """Inode number of a live path, 0 for none."""
+        """Inode number of a live path, 0 if there is no such file."""
         folder, _, name = path.rpartition(b"/")
         number = self._directories.get(folder)
         if number is None:
@@ -251,7 +255,7 @@ class _RuleMatcher:
         return {self.prefix: ROOT} | dict(zip(tree.paths_of(rows), numbers, strict=True))
 
     def deleted(self, deleted: DeletedFiles) -> None:
-        """Match deleted files, including those that were still open."""
+        """Match deleted files, including orphans, which were still open."""
         rules = _RulesByDirectory([rule for rule in RULES if rule.deleted])
         orphans = set(self.fs.orphans)
         for file in deleted:
@@ -280,7 +284,7 @@ class _RuleMatcher:
                 self.book.add(rule, _deleted_sighting(path, file, note))
 
     def events(self, timeline: Timeline) -> None:
-        """Match the newest events, of the kinds that rules name."""
+        """Match the newest events of the kinds that rules name."""
         rows = _relevant_events(timeline)
         if len(rows) > EVENTS_LOOKED_AT:
             what = f"only the newest {EVENTS_LOOKED_AT:,} of {len(rows):,} events were checked"
@@ -299,10 +303,10 @@ class _RuleMatcher:
         self._judge([(rule, event) for place, event in events for rule in fitting[place]])
 
     def _judge(self, matched: list[tuple[Rule, Event]]) -> None:
-        """Record the events whose inode meets the conditions of the rule in its present state."""
+        """Record a sighting for each event whose inode meets the conditions of the rule."""
         numbers = np.unique(np.array([event.inode for _, event in matched], np.int64))
         now = dict(zip(numbers.tolist(), self.fs.inode_table(numbers).each(), strict=True))
-        aged: set[tuple[int, int]] = set()  # written here, whatever the present times
+        aged: set[tuple[int, int]] = set()  # written on this system, whatever its present times are
         for rule, event in sorted(matched, key=lambda pair: pair[1].kind is not EventKind.TIMES):
             inode, life = now[event.inode], (event.inode, event.generation)
             same = inode.generation == event.generation and inode.links_count > 0
@@ -321,7 +325,7 @@ class _RuleMatcher:
                 ))  # fmt: skip
 
     def image(self, disguises: Sequence[str]) -> None:
-        """What of the image can be read in two ways; all in one sighting."""
+        """Record one sighting for all parts of the image that can be read in two ways."""
         rule = next(rule for rule in RULES if rule.code == "disguise")
         if disguises:
             self.book.add(
@@ -329,7 +333,7 @@ class _RuleMatcher:
             )
 
     def hints(self, timeline: Timeline) -> None:
-        """Match the hints, except those that every unpacked file gives."""
+        """Match the hints, except those that unpacking a file causes."""
         events = timeline.events
         codes = np.array([int(hint) for hint in _BY_HINT])
         rows = (events.kind == CODE[EventKind.HINT]) & np.isin(events.old_second, codes)
@@ -343,7 +347,7 @@ class _RuleMatcher:
 
 
 def _are_odd(names: Names) -> Bools:
-    """True for names with unusual characters, or dots and blanks at unusual places."""
+    """True for names with unusual characters, or with dots and blanks at unusual places."""
     if not len(names):
         return np.zeros(0, bool)
     data = np.frombuffer(names.data, np.uint8)
@@ -378,11 +382,11 @@ def _relevant_events(timeline: Timeline) -> Int64s:
     return np.flatnonzero(wanted)
 
 
-_ASSUMED = (Trait.REGULAR, Trait.FRESH)  # assumed for a deleted file that only events show
+_ASSUMED = (Trait.REGULAR, Trait.FRESH)  # traits assumed for a deleted file that only events show
 
 
 def inode_traits(inode: Inode) -> set[Trait]:
-    """Traits from the state of an inode."""
+    """Traits that follow from the state of an inode."""
     regular = stat.S_ISREG(inode.mode)
     executable = regular and bool(inode.mode & 0o111)
     made = inode.crtime if inode.crtime is not None else inode.ctime
@@ -400,10 +404,10 @@ def inode_traits(inode: Inode) -> set[Trait]:
 
 
 def event_traits(event: Event, made: int | None) -> set[Trait]:
-    """Traits from the values of an event, and the creation time of its inode if it is known."""
+    """Traits that follow from the values of an event and the creation time of its inode."""
     old, new = event.old, event.new
     if event.kind is EventKind.MODE and isinstance(old, int) and isinstance(new, int):
-        gained = new & ~old  # setgid on a file that is not executable means something else
+        gained = new & ~old  # setgid on a file that is not executable has another meaning
         is_gained = gained & stat.S_ISUID or (gained & stat.S_ISGID and new & 0o111)
         return {Trait.GAINED_SETUID} if is_gained else set()
     if event.kind is EventKind.TRUNCATED and new == 0:

@@ -1,7 +1,7 @@
-"""The story of a file that a rule matched: what happened to it, in the order of time.
+"""The story of a file that a rule matched: what happened to the file, in order of time.
 
-Each step has the time that the inode itself gives and the commit time of the transaction that shows
-it, as far as they are known.
+Each step has the time in the inode itself and the commit time of the transaction that shows the
+step, as far as these are known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ext4kit.timeline import EventKind, Timeline
 from ext4kit.timeline.events import CODE, KINDS, NO_VALUE
 from ext4kit.units import NANOSECONDS
 
-STEPS = 100  # of one story; a log that is written all day has thousands
+STEPS = 100  # maximum steps of one story; a log file that is written all day has thousands
 _COPIES_AT_ONCE = 1024
 _WORDS = {
     EventKind.CREATED: "made", EventKind.DIRECTORY_MADE: "made", EventKind.LINKED: "linked",
@@ -41,12 +41,13 @@ class StoryStep:
     """One step of a story.
 
     Attributes:
-        what: in a word or two.
-        time: by the inode: its creation, deletion, or last change at that commit, ns; None where
-            it is unknown.
-        commit: of the first transaction that shows it, ns; None where none does.
+        what: what happened, in a word or two.
+        time: time in the inode (creation, deletion, or last change as of that commit), ns; None if
+            unknown.
+        commit: commit time of the first transaction that shows the step, ns; None if none shows it.
         transaction: stored tid, None for none.
-        exact: False where an earlier transaction, which the journal no longer holds, may have it.
+        exact: False where the step may have happened in an earlier transaction that the journal no
+            longer has.
     """
 
     what: str
@@ -60,7 +61,7 @@ Story = tuple[StoryStep, ...]
 
 
 def find_stories(timeline: Timeline, instances: set[Instance]) -> dict[Instance, Story]:
-    """The steps that the journal shows of some inodes, oldest first, at most `STEPS` of each."""
+    """The steps of some inodes that the journal shows, oldest first, at most `STEPS` per inode."""
     events, history = timeline.events, timeline.history
     if history is None or not instances:
         return {}
@@ -105,14 +106,14 @@ def _word(kind: EventKind, old: int, new: int) -> str:
 def _inode_times(
     timeline: Timeline, rows: Int64s, steps: list[tuple[StoryStep, int]]
 ) -> dict[int, int | None]:
-    """The time of each step by its inode, as the copy in the journal has it, by row of `rows`."""
+    """Row of `rows` -> time of the step, as in the copy of its inode in the journal."""
     history, fs = timeline.history, timeline.fs
     assert history is not None
     places = np.array(sorted(row for _, row in steps), np.int64)
     chosen = timeline.events.take(rows[places])
     number = chosen.number.astype(np.int64)
     block, offset = fs.inode_location(number)
-    tag = history.newest_copies(block, chosen.order)  # the event may be seen in another block
+    tag = history.newest_copies(block, chosen.order)  # the event may be from another block
     is_known = (tag >= 0) & (chosen.order >= epochs_of(fs, history).first_of_layout)
     is_known &= history.log.tags.order[tag] == chosen.order
     words = {row: step.what for step, row in steps}
@@ -131,7 +132,7 @@ def _inode_times(
 
 
 def _time_of(what: str, inodes: InodeTable, row: int) -> int | None:
-    """The time in an inode that belongs to a step; None where it is not stored."""
+    """The time in an inode that is the time of a step; None if it is not stored."""
     if what == "made":
         return int(inodes.crtime[row]) or None
     if what == "deleted":
@@ -141,12 +142,12 @@ def _time_of(what: str, inodes: InodeTable, row: int) -> int | None:
 
 
 def completed(story: Story, made: int | None, ended: StoryStep | None) -> Story:
-    """A story with the creation and the deletion that inodes outside the journal give.
+    """A story, with creation and deletion added from inodes outside the journal.
 
     Args:
-        story: what the journal shows.
+        story: the steps that the journal shows.
         made: creation time of the file, ns; None if unknown.
-        ended: its deletion; None for a live file.
+        ended: deletion of the file; None for a live file.
     """
     times = {"made": made, "deleted": None if ended is None else ended.time}
     story = tuple(

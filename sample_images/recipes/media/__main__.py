@@ -23,17 +23,21 @@ _LIMIT = 600.0  # seconds for one mode of PhotoRec
 _INTRODUCTION = """\
 # Media, archives and databases without a map
 
-What comes back, byte for byte, of {count} files that real programs made (ffmpeg, ImageMagick, 7z,
-tar, zip, sqlite3, qemu-img and others; {least:.1f} to {most:.0f} MB), after they were deleted and
-the journal had forgotten them: nothing but their bytes is left. They were written in three ways:
-into space reserved at once; as `cp` writes, where the kernel puts files of more than 2,048 blocks
-in two places or more; and in two to four parts, in turn with another file and a live one. *One
-piece* and *pieces* count those that come back among those that the kernel put in one place, and in
-several. *Structure* counts those in several places whose format has an inner structure. *False* is
-what is written without a doubt though it is not the file. Beside it
-[PhotoRec](https://www.cgsecurity.org/wiki/PhotoRec), the best of its modes ({modes}). `make media`
-makes this page on the running kernel. The files and their places are others each time: a further
-run of "at once" brought 94 of 100 with blocks of 4 KiB and 93 with 1 KiB, without a false one.
+This page shows how many files are recovered byte for byte of {count} files that real programs made
+(ffmpeg, ImageMagick, 7z, tar, zip, sqlite3, qemu-img and others; {least:.1f} to {most:.0f} MB),
+after they were deleted and the journal no longer had records of them, so that only their bytes were
+left. The files were written in three ways. *Reserved*: into space that was reserved in one step.
+*At once*: as `cp` writes, where the kernel puts files of more than 2,048 blocks in two places or
+more.
+*In turn*: in two to four parts, alternating with another file and a live one. *One piece* and
+*pieces* count the recovered files among those that the kernel put in one place, and among those
+that it put in several places. *Structure* counts the recovered files among those in several places
+whose format has an inner structure. *False* counts files that were written without a reason for
+doubt although their content is wrong. The last column has the result of
+[PhotoRec](https://www.cgsecurity.org/wiki/PhotoRec) in its best mode ({modes}). `make media` makes
+this page on the running kernel. The files and their places differ in each run: a further run of "at
+once" recovered 94 of 100 files with blocks of 4 KiB and 93 of 100 with blocks of 1 KiB, none of
+them false.
 """
 _HEADINGS = (
     "| layout, written | ext4kit | one piece | pieces | structure | false | seconds | PhotoRec |",

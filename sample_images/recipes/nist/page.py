@@ -13,59 +13,61 @@ Verdicts: TypeAlias = dict[tuple[str, str], Verdict]  # by the name of the case 
 
 PAGE = """# The cases of NIST
 
-Written by `make nist`.
+This page is written by `make nist`.
 
 NIST tests the recovery of deleted files with [17 cases][cftt] (CFTT, DFR-01 to DFR-17). Its images
-come from kernels of their time. Here the cases are made anew by kernel {kernel}
-on ext2, ext3 and ext4, some of them in several forms, and every file is judged.
+were made by older kernels. Here the cases are made again by kernel {kernel} on ext2, ext3 and ext4,
+some of them in several forms, and every file is judged.
 
 [cftt]: https://cfreds-archive.nist.gov/dfr-test-images.html
 
-In 01 to 03, 05, 07 and 08 (not in 01-trash) the disk is full and single blocks are freed, so that
-the allocator has no choice: fragments are where the case wants them, and the kernel's own map of
-each file (FIEMAP) has to confirm it. Files are written in one mount and deleted in a later one;
-those that overwrite them are written in a third. Every 512 bytes of a file hold a number of the
-file and their position in it, so that bytes of another file are recognised.
+In 01 to 03, 05, 07 and 08 (not in 01-trash) the disk is full and single blocks are freed, which
+leaves the allocator no choice. The fragments are therefore where the case requires them, and the
+kernel's map of each file (FIEMAP) must confirm this. Files are written in one mount and deleted in
+a second one; files that overwrite them are written in a third mount. Every 512 bytes of a file hold
+the number of the file and their position in it, so bytes of another file are recognised.
 
-In each cell: objects recovered exactly / deleted objects of which all bytes are left; then the
-share of the bytes left that was recovered, where that is not all. *Exactly* means the full path,
-the type, and the same bytes and size, link target or device numbers. In brackets: files recovered
-with the same bytes and without the path.
+Each cell has the number of objects recovered exactly, then the number of deleted objects of which
+all bytes are left, and then, if not all of the remaining bytes were recovered, the share that was.
+*Exactly* means with the full path, the type, and the same bytes and size, link target or device
+numbers. The number in brackets counts files recovered with the same bytes but without the path.
 
 {table}
 
-On ext3 and ext4 {exact:,} of {possible:,} objects came back exactly, {attributes:,} of them with
-their times (access, modification, creation), mode and owners. {intact:,} are graded intact; {wrong}
-of these have other bytes or another path. {sure} intact or consistent files hold bytes of a foreign
-block (CR-04). On all three, {listed:,} of {live:,} live objects are listed with the right path,
-type, inode, size, times, mode and owners.
+On ext3 and ext4 {exact:,} of {possible:,} objects were recovered exactly, {attributes:,} of them
+with their times (access, modification, creation), mode and owners. {intact:,} are graded intact;
+{wrong} of these have wrong bytes or a wrong path. {sure} files graded intact or consistent hold
+bytes of a foreign block (CR-04). On all three file systems, {listed:,} of {live:,} live objects are
+listed with the right path, type, inode, size, times, mode and owners.
 
-{missing:,} objects did not come back exactly, {others:,} of them outside 13-forgotten. In
-13-forgotten the transactions that had the inodes are no longer in the journal, and contents are
-carved. Where the freed inode alone is left, its times are those of the deletion, and the kernel
-has cleared the upper 16 bits of its owners.
+{missing:,} objects were not recovered exactly, {others:,} of them outside 13-forgotten. In
+13-forgotten the transactions with the inodes are no longer in the journal, and the content of the
+files is carved. If only the freed inode is left, its times are those of the deletion, and the
+kernel has cleared the upper 16 bits of its owner and group.
 
 ext2 has no journal. When a file is deleted, the kernel clears the size and the map in its inode and
 the name in its directory, and no copy of them remains. The content remains: it is carved, without a
-path, and ends where zeros follow it. A file in fragments is recovered as several contents. Where
+path, and ends where zeros follow it. A fragmented file is recovered as several carved files. If
 texts follow each other without zeros between them (05-braid, 05-nest, 13), nothing shows where one
-ends, and two of them become one. In 16 old copies of directory entries remain, and contents are
-matched with them by order.
+text ends, and two texts become one file. In case 16 old copies of directory entries remain, and
+carved files are matched with them by order.
 
 ## By file system
 
-* **possible**: deleted objects of which all bytes are left; **exact**: as above; **attributes**: of
-  these with the right times, mode and owners.
+* **possible**: deleted objects of which all bytes are left; **exact**: objects recovered exactly,
+  as defined above; **attributes**: objects recovered exactly and with the right times, mode and
+  owners.
 * **contents**: files whose bytes are in the output, with or without their path.
 * **no record**: deleted objects of which the output has no record.
-* **carved**: contents graded so, in brackets those marked as fragments.
+* **carved**: files graded carved; the number in brackets counts those marked as fragments.
 * **left**: the share of the bytes of all deleted files still in their unallocated blocks that was
-  recovered at their position in the file, or in a content of this file.
-* **CR-04**: recovered files with bytes from outside the deleted files (of a live one or of
-  metadata) that neither `lost` nor `problems` declare. NIST demands that there be none.
-* **mixed**: the same with bytes of another deleted file. In brackets: files with bytes of either
-  kind that `problems` declare.
-* **listed**: live objects listed as they are / live objects.
+  recovered at their position in the file, or in a carved file with bytes of this file.
+* **CR-04**: recovered files with bytes that come from outside the deleted files (from a live file
+  or from metadata) and that neither `lost` nor `problems` declares. NIST requires that there are
+  none.
+* **mixed**: the same, but with bytes of another deleted file. The number in brackets counts files
+  with bytes of either kind that `problems` declares.
+* **listed**: live objects that are listed correctly / all live objects.
 
 {details}
 """

@@ -19,12 +19,13 @@ from sample_images.recipes.saving.scenes import LAYOUTS, SYNCS, Verdict, build, 
 _INTRODUCTION = """\
 # Files that were saved over
 
-What comes back of a file of 9,000 bytes that was saved over, by the way in which programs save
-(`sample_images/recipes/saving/patterns.py`), the layout, and when the file system was synced:
-before the save, between its steps, after it, at each of these, or never. Each cell says whether the
-old content came back, and whether under its path. What was never on the disk before it was replaced
-leaves nothing: so it is without a sync before the save. `make saving` makes this page on the
-running kernel."""
+A file of 9,000 bytes was saved over. The tables show whether its old content is recovered, by the
+way in which the program saves (`sample_images/recipes/saving/patterns.py`), by the layout, and by
+the time at which the file system was synced: before the save, between its steps, after it, at all
+of these times, or never. Each cell has two answers: whether the old content was recovered, and
+whether it was recovered under its path. Content that was never on the disk before it was replaced
+leaves nothing to recover; this is the case without a sync before the save. `make saving` makes this
+page on the running kernel."""
 
 
 def main() -> int:

@@ -20,10 +20,11 @@ from sample_images.recipes.wiped.scenes import (
 _INTRODUCTION = """\
 # Disks whose start is gone
 
-How many of 250 files come back, with their trees below the first folder, from disks whose start was
-overwritten: with zeros, an ISO image, or a new file system. Beside it what `e2fsck -y` leaves on a
-copy. The last column counts files out of foreign bytes among those that `recover` writes. Where
-ext4kit refuses the disk, the command that it names was used. `make wiped` makes this page.
+The start of each disk was overwritten with zeros, an ISO image, or a new file system. The table
+shows how many of 250 files are recovered, and how many of them with their path below the first
+folder. For comparison, the column `e2fsck` shows how many files `e2fsck -y` leaves on a copy. The
+last column counts files with foreign bytes among those that `recover` writes. If ext4kit refused
+the disk, the command that its message names was used. `make wiped` makes this page.
 """
 _HEADINGS = (
     "| start overwritten | files | extract | with their trees | e2fsck | of foreign bytes |",

@@ -54,10 +54,10 @@ def test_the_limit_and_the_ratio_are_named(ext4kit: Cli, bomb: Path) -> None:
 def test_half_of_what_is_free_may_be_taken(bomb: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = Usage(20 * MIB)
     monkeypatch.setattr("ext4kit.evidence.containers.packed.shutil.disk_usage", usage)
-    with pytest.raises(AccessError, match="than 10,485,760 bytes in .*, half of what was free"):
+    with pytest.raises(AccessError, match="than 10,485,760 bytes in .*, half of the free space"):
         open_evidence(bomb)
     asked = Mock(return_value=False)
-    with pytest.raises(AccessError, match="half of what was free"):
+    with pytest.raises(AccessError, match="half of the free space"):
         open_evidence(bomb, limits=OpenLimits(ask=asked))
     asked.return_value = True
     usage.free = 60 * MIB
