@@ -32,6 +32,9 @@ Output = Annotated[str, "Path below the output folder; null when nothing was wri
 Target = Annotated[str, "Where the symlink points."]
 Unknown = Annotated[str, "With --as-of: why the values are not known."]
 Device = Annotated[tuple[int, int], "Major and minor number of a device node."]
+Known = Annotated[
+    str | None, "With --known: the list that has a hash of the content; null where none has."
+]
 Reasons = Annotated[list[str], "Reasons for less than everything."]
 
 Moment = Annotated[int, "Nanoseconds since 1970 UTC."]
@@ -48,6 +51,12 @@ HashName = Literal["md5", "sha1", "sha256"]
 FileType = Literal[
     "file", "directory", "symlink", "chardev", "blockdev", "fifo", "socket", "unknown"
 ]
+
+
+class KnownFact(TypedDict, total=False):
+    """What a record of a file has where lists of known files are asked."""
+
+    known: Known
 
 
 class PathText(TypedDict):

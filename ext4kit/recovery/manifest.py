@@ -80,7 +80,7 @@ class FileIdentity(fields.PathOrNone, FormerPaths):
     size: Annotated[int | None, "Bytes."]
 
 
-class FileFacts(fields.InodeFacts):
+class FileFacts(fields.KnownFact, fields.InodeFacts):
     """Fields that follow the identity of a deleted file."""
 
     dtime: Freed | None
@@ -168,6 +168,7 @@ def file_facts(
         against.append(READ_ERROR.filled(length=length, offset=offset, why=why))
     before, after = file.deleted_between
     deleted_at, ground = file.deletion or (None, None)
+    asked: fields.KnownFact = {} if file.known is None else {"known": file.known or None}
     more: Sources = {"xattrs": attributes.source} if attributes and attributes.source else {}
     return {
         "mode": inode.mode if inode else None,
@@ -200,6 +201,7 @@ def file_facts(
         "device": device,
         "problems": texts(against),
         "reasons": coded(against),
+        **asked,
     }
 
 

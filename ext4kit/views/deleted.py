@@ -6,7 +6,6 @@ files of one path the one that was deleted last has the path; the others get `~2
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -89,16 +88,6 @@ class DeletedNode(Node):
         return {} if found is None else found.values
 
 
-def deleted_id(file: DeletedFile) -> NodeId:
-    """The identity of a deleted file."""
-    if file.inode is None:
-        return NodeId("carved", detail=f"block-{file.first_block}")
-    if file.superseded:
-        state = f"{zlib.crc32(file.inode.raw):08x}"  # one inode may have several
-        return NodeId("earlier", file.inode.number, file.inode.generation, state)
-    return NodeId("deleted", file.inode.number, file.inode.generation)
-
-
 class DeletedView(View):
     """The deleted files of a file system.
 
@@ -135,7 +124,7 @@ class DeletedView(View):
         if row is None:
             return self._folder(path)
         file = (self._carved if _is_carved(folder) else self._files)[row]
-        return DeletedNode(deleted_id(file), path, file.inode, file=file, below=self)
+        return DeletedNode(file.identity, path, file.inode, file=file, below=self)
 
     def _folder(self, path: bytes) -> Folder:
         """A directory that was not deleted itself, or of which no record is left."""
