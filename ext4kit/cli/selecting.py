@@ -144,7 +144,7 @@ def _lists(
     """Open lists of known files before anything else is read."""
     if not values:
         return ()
-    from ext4kit.known.lists import open_list
+    from ext4kit.known.opening import open_list
 
     return tuple(map(open_list, values))
 
