@@ -10,6 +10,7 @@ import numpy as np
 from ext4kit.arrays.types import Bools, Int64s, Rows, UInt16s
 from ext4kit.errors import CorruptError
 from ext4kit.fields import FileType
+from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.filesystem import FileSystem
 from ext4kit.filesystem.view import NodeId
 from ext4kit.parsers.inode import KINDS, Inode, InodeTable
@@ -77,8 +78,13 @@ def known_key_of(
     """What tells whether a live file is known, as `selection.known_key` gives it of a node."""
     number, generation = int(table.number[row]), int(table.generation[row])
     has_content = is_known and bool(table.is_regular[row])
-    opened = partial(fs.content, table.one(row)) if has_content else lambda: None
+    opened = partial(_content, fs, table, row) if has_content else lambda: None
     return NodeId(fs.state, number, generation), opened
+
+
+def _content(fs: FileSystem, table: InodeTable, row: int) -> Content:
+    """The content of an inode, which is taken from the table when it is asked for."""
+    return fs.content(table.one(row))
 
 
 def _head(fs: FileSystem, inode: Inode) -> bytes:

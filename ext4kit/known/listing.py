@@ -12,8 +12,10 @@ from functools import partial
 from ext4kit.errors import AccessError, CorruptError, path_text
 from ext4kit.fields import HashName, SomeDigests
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.live_view import LiveView
 from ext4kit.known.digests import Digester
+from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Problems
 from ext4kit.selection import Selection
 from ext4kit.units import Progress
@@ -56,28 +58,28 @@ def hashes_of_files(
     digester, view = Digester(names, fs.blocks), LiveView(fs)
     start = view.lookup(path)
     if start.kind == "file" and start.inode is not None:
-        yield from _hashed(fs, digester, start.path, start.inode.number, start.inode.size)
+        yield from _hashed(fs, digester, start.path, start.inode)
     if start.kind != "directory":
         return
     for some in view.walk(_REGULAR, start if start.id.inode else None):
-        rows = zip(some.paths, some.table.number.tolist(), some.table.size.tolist(), strict=True)
-        for row, (name, number, size) in enumerate(rows):
+        rows = zip(some.paths, some.table.each(), fs.block_maps(some.table), strict=True)
+        for row, (name, inode, runs) in enumerate(rows):
             if progress is not None and row % 64 == 0:
                 progress(int(some.places[row]), some.total)
-            yield from _hashed(fs, digester, name, number, size)
+            yield from _hashed(fs, digester, name, inode, runs)
 
 
 def _hashed(
-    fs: FileSystem, digester: Digester, path: bytes, number: int, size: int
+    fs: FileSystem, digester: Digester, path: bytes, inode: Inode, runs: Runs | None = None
 ) -> Iterator[FileHashes]:
     try:
-        inode = fs.inode(number)
-        digests = digester.of(fs.content(inode), number if inode.links_count > 1 else None)
+        several = inode.number if inode.links_count > 1 else None
+        digests = digester.of(fs.content(inode, runs), several)
         reason = "a part cannot be read, or the limit of bytes to read is reached"
     except (AccessError, CorruptError) as error:
         digests, reason = {}, str(error)
     if digests:
-        yield FileHashes(path, size, digests)
+        yield FileHashes(path, inode.size, digests)
     else:
         fs.problems.add(path_text(path), f"has no hash: {reason}")
 

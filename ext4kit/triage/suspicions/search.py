@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -332,13 +332,11 @@ class _RuleMatcher:
 
     def bad_live(self, bad: KnownFiles) -> None:
         """Live files whose content is in a list; only files of a size in the lists are read."""
-        found = dict[int, KnownMatch]()
-        for table in self.fs.inode_batches():
-            rows = np.flatnonzero((table.links_count > 0) & table.is_regular)
-            for row in rows.tolist():
-                match = bad.match(*known_key_of(self.fs, table, row))
-                if match is not None:
-                    found[int(table.number[row])] = match
+        found = {
+            number: match
+            for table in self.fs.inode_batches()
+            for number, match in self._bad_rows(bad, table)
+        }
         if not found:
             return
         tree = self._part_of_tree([], np.array(sorted(found), np.int64))
@@ -348,6 +346,17 @@ class _RuleMatcher:
         for path, inode in self._files(tree):
             if inode.number in found:
                 self._bad_live(path, inode, found[inode.number])
+
+    def _bad_rows(self, bad: KnownFiles, table: InodeTable) -> Iterator[tuple[int, KnownMatch]]:
+        """(inode number, match) of the inodes whose content is in a list."""
+        rows = np.flatnonzero((table.links_count > 0) & table.is_regular)
+        sizes = zip(rows.tolist(), table.size[rows].tolist(), strict=True)
+        some = table.take(np.array([row for row, size in sizes if bad.may_have_size(size)], int))
+        for row, runs in enumerate(self.fs.block_maps(some)):
+            identity, _ = known_key_of(self.fs, some, row)
+            match = bad.match(identity, partial(self.fs.content, some.one(row), runs))
+            if match is not None:
+                yield int(some.number[row]), match
 
     def _bad_live(self, path: bytes | None, inode: Inode, match: KnownMatch) -> None:
         seen = Sighting(path, inode.number, inode.generation, inode.ctime, ["there"], inode.size,
