@@ -34,6 +34,9 @@ Output = Annotated[str, "Path below the output folder; null if nothing was writt
 Target = Annotated[str, "Target of the symlink."]
 Unknown = Annotated[str, "With --as-of: why the values are not known."]
 Device = Annotated[tuple[int, int], "Major and minor number of a device node."]
+Known = Annotated[
+    str | None, "With --known: the list that has a hash of the content; null where none has."
+]
 Reasons = Annotated[list[str], "Reasons why the content is incomplete or uncertain, as sentences."]
 
 Moment = Annotated[int, "Nanoseconds since 1970 UTC."]
@@ -50,6 +53,12 @@ HashName = Literal["md5", "sha1", "sha256"]
 FileType = Literal[
     "file", "directory", "symlink", "chardev", "blockdev", "fifo", "socket", "unknown"
 ]
+
+
+class KnownFact(TypedDict, total=False):
+    """What a record of a file has where lists of known files are asked."""
+
+    known: Known
 
 
 class PathText(TypedDict):

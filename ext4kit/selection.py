@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -57,6 +57,13 @@ class Selectable(Protocol):
     def grade(self) -> str | None:
         """Grade of a deleted file."""
 
+    @property
+    def identity(self) -> Hashable:
+        """Tells it apart from all other files of the file system."""
+
+    def content(self) -> object:
+        """Its bytes (`filesystem.content.Content`), None where there are none."""
+
     def head(self) -> bytes:
         """Start of the content; b"" if there is none or it cannot be read."""
 
@@ -90,6 +97,8 @@ class Selection:
         owners: user ids.
         grades: grades of deleted files.
         content: called with the start of the content and the name; returns whether it is selected.
+        known: called with the identity of a file and what gives its content, for a file that meets
+            all other conditions (`known.files.KnownFiles.condition`).
     """
 
     paths: tuple[bytes, ...] = ()
@@ -102,6 +111,7 @@ class Selection:
     owners: tuple[int, ...] = ()
     grades: frozenset[str] = frozenset()
     content: Callable[[bytes, bytes], bool] | None = None
+    known: Callable[[Hashable, Callable[[], object]], bool] | None = None
 
     @property
     def is_everything(self) -> bool:
@@ -119,6 +129,14 @@ class Selection:
 
     def selects(self, file: Selectable) -> bool:
         """Whether a file meets all conditions; the content is tested last."""
+        if not (self._selects_facts(file) and self.matches_paths(file)):
+            return False
+        if self.content is not None and not self.content(file.head(), file.name or b""):
+            return False
+        return self.known is None or self.known(*known_key(file))
+
+    def _selects_facts(self, file: Selectable) -> bool:
+        """Whether a file meets the conditions of what its inode and its name say."""
         if self.numbers and file.number not in self.numbers:
             return False
         if self.owners and file.uid not in self.owners:
@@ -129,11 +147,7 @@ class Selection:
             return False
         if not (self.size.include(file.size) and self.modified.include(file.mtime)):
             return False
-        if not self.deleted.include(file.deletion_time):
-            return False
-        if not (self.matches_name(file.name) and self.matches_paths(file)):
-            return False
-        return self.content is None or self.content(file.head(), file.name or b"")
+        return self.deleted.include(file.deletion_time) and self.matches_name(file.name)
 
     def matches_name(self, name: bytes | None) -> bool:
         """Whether a name matches one of `names`."""
@@ -154,6 +168,15 @@ class Selection:
     @cached_property
     def _path_pattern(self) -> re.Pattern[bytes]:
         return re.compile(b"|".join(path_pattern(path) for path in self.paths), re.DOTALL)
+
+
+def known_key(file: Selectable) -> tuple[Hashable, Callable[[], object]]:
+    """What tells whether a file is known: its identity, and what gives its content if it has any.
+
+    A file of which nothing is left that `recover` writes has none.
+    """
+    has_content = file.kind == "file" and file.grade != "overwritten"
+    return file.identity, file.content if has_content else lambda: None
 
 
 def is_glob(path: bytes) -> bool:

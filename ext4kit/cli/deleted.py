@@ -14,7 +14,12 @@ from ext4kit.cli.colours import has_colours
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions
-from ext4kit.cli.selecting import SelectionOptions, deleted_selection
+from ext4kit.cli.selecting import (
+    KnownOptions,
+    SelectionOptions,
+    deleted_selection,
+    known_options,
+)
 from ext4kit.cli.session import Session, opened
 from ext4kit.cli.several import for_each_volume
 from ext4kit.cli.zones import tell_zone
@@ -58,6 +63,7 @@ Examples:
 @click.command("deleted", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @for_each_volume(lost=True, times=True)
 @deleted_selection
+@known_options
 @search_options
 @click.option(
     "--sort",
@@ -76,6 +82,7 @@ Examples:
 def command(
     options: CommonOptions,
     chosen: SelectionOptions,
+    known: KnownOptions,
     search: Search,
     sort: str,
     limit: int | None,
@@ -108,7 +115,7 @@ def command(
     With --lost, list all files of the file system that this one overwrote.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
-        found = deleted_files(session, search, chosen.selection(session.time_of))
+        found = deleted_files(session, search, chosen.selection(session.time_of), known=known)
         deleted = replace(found, files=sorted_files(found.files, sort))
         if options.json:
             write_records(deleted_records(deleted, names, limit))

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from ext4kit.cli.options import packed
 from ext4kit.cli.progress import progress
+from ext4kit.cli.selecting import KnownOptions
 from ext4kit.cli.session import Session
 from ext4kit.cli.values import named
 from ext4kit.errors import Ext4kitError
@@ -72,7 +73,11 @@ search_options = packed(Search, "search", _OPTIONS)
 
 
 def deleted_files(
-    session: Session, search: Search, selection: Selection, may_be_live: bool = False
+    session: Session,
+    search: Search,
+    selection: Selection,
+    may_be_live: bool = False,
+    known: KnownOptions = KnownOptions(),  # noqa: B008
 ) -> DeletedFiles:
     """The selected deleted files of the file system, or files of the requested lost one.
 
@@ -83,6 +88,8 @@ def deleted_files(
     existing = () if may_be_live or session.options.lost else _existing(session, selection)
     deleted = _find(session, search.versions or bool(existing), sources)
     least = _BY_WORTH.index(Grade(search.least))
+    lists = known.files(session.fs)
+    selection = known.restrict(selection, lists)
     chosen, earlier = deleted.selected(selection), list[DeletedFile]()
     if existing and not search.versions:
         earlier = [file for file in chosen if file.superseded]
@@ -103,7 +110,7 @@ def deleted_files(
         chosen = replace(chosen, files=[one for one in chosen if one.grade in _BY_WORTH[least:]])
     if not (len(chosen) or may_be_live or any(counts.values()) or has_near):
         session.answers.tell_empty(selection, deleted)
-    return chosen
+    return chosen if lists is None else chosen.marked(lists)
 
 
 def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource]:

@@ -10,6 +10,7 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import image_of, tell
+from ext4kit.errors import RequestError
 from ext4kit.evidence import Evidence
 from ext4kit.evidence.hashing import Hashes, hash_evidence
 from ext4kit.evidence.identity import mismatches
@@ -23,15 +24,18 @@ from ext4kit.evidence.recorded import (
     find_recorded,
     unproved_files,
 )
+from ext4kit.fields import HashName
 from ext4kit.report.hashes import evidence_record, hash_lines, hash_records
 from ext4kit.report.records import write_record, write_records
 
+HASHES = ("md5", "sha1", "sha256")
 _EXAMPLE = """\b
 Examples:
   ext4kit hash disk.img
   ext4kit hash disk.E01 --verify
   ext4kit hash disk.dd --expect 1876d8ad05621e081df20a4548705445
   ext4kit hash disk.img --image-only --json
+  ext4kit hash --files clean.img > clean.sha256
 """
 
 
@@ -61,8 +65,32 @@ def _expected(
     help="Compare with this MD5, SHA-1 or SHA-256 of IMAGE; may be given several times.",
 )
 @click.option("--image-only", is_flag=True, help="Hash the image only, not its volumes.")
+@click.argument("path", required=False)
+@click.option(
+    "--files",
+    is_flag=True,
+    help="Hash each live file of IMAGE, which may be a directory: a list of known files.",
+)
+@click.option(
+    "--hash",
+    "algorithm",
+    type=click.Choice(HASHES),
+    default="sha256",
+    show_default=True,
+    help="With --files: the hash in each line.",
+)
+@click.option(
+    "--csv", "as_csv", is_flag=True, help="With --files: write CSV with all hashes and the sizes."
+)
 def command(
-    options: CommonOptions, verify: bool, expect: tuple[RecordedHash, ...], image_only: bool
+    options: CommonOptions,
+    verify: bool,
+    expect: tuple[RecordedHash, ...],
+    image_only: bool,
+    path: str | None,
+    files: bool,
+    algorithm: HashName,
+    as_csv: bool,
 ) -> None:
     """Compute MD5, SHA-1 and SHA-256 of IMAGE and of each volume in one pass.
 
@@ -74,7 +102,20 @@ def command(
 
     The exit code is 1 if a hash differs, if --verify finds no hash, or if bytes are unreadable.
     Unreadable ranges are listed and hashed as zeros.
+
+    --files hashes the files of all file systems of IMAGE instead, or those at or below PATH. Its
+    lines are those of sha256sum, with paths that start with `./`; of several file systems, with
+    `./volume-N/`. --known of other commands reads them, the CSV and the records.
     """
+    if files:
+        if verify or expect or image_only:
+            raise RequestError("--files hashes files: omit --verify, --expect and --image-only")
+        from ext4kit.cli.file_hashes import write_file_hashes
+
+        write_file_hashes(options, path, algorithm, as_csv)
+        return
+    if path is not None or as_csv:
+        raise RequestError("PATH and --csv need --files")
     with image_of(options) as opened:
         evidence = opened.evidence
         beside = find_recorded(evidence) if verify else RecordedHashes()

@@ -12,12 +12,14 @@ import click
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CommonOptions, shared
 from ext4kit.cli.progress import progress
+from ext4kit.cli.selecting import KnownOptions, known_options
 from ext4kit.cli.session import Session, opened
 from ext4kit.cli.zones import tell_zone
 from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.filesystem.view import Node
 from ext4kit.report.listing import (
     ListedNames,
+    compared_names,
     entry_records,
     list_names,
     long_text,
@@ -28,6 +30,7 @@ from ext4kit.report.nodes import node_lines, node_record
 from ext4kit.report.phrases import command_text
 from ext4kit.report.records import write_lines, write_records
 from ext4kit.report.safe import printable_text
+from ext4kit.selection import Selection
 
 _EXAMPLE = """\b
 Examples:
@@ -56,19 +59,29 @@ def _told_if_empty(
 
 
 def _list_nodes(
-    session: Session, target: str, recursive: bool, is_long: bool, human: bool, numbered: bool
+    session: Session,
+    target: str,
+    recursive: bool,
+    is_long: bool,
+    human: bool,
+    numbered: bool,
+    known: KnownOptions,
 ) -> None:
     """List the nodes of the tree that `--view` selects."""
+    lists = known.files(session.fs)
+    selection = known.restrict(Selection(), lists)
     node = session.view.lookup(os.fsencode(target))
     nodes: Iterable[Node] = node.children() if node.kind == "directory" else (node,)
     if recursive:
-        nodes = chain.from_iterable(some.nodes for some in session.view.walk(start=node))
+        nodes = chain.from_iterable(some.nodes for some in session.view.walk(selection, node))
+    else:
+        nodes = (each for each in nodes if selection.selects(each))
     if session.options.json:
-        write_records(map(node_record, nodes))
+        write_records(node_record(each, lists) for each in nodes)
     else:
         if is_long:
             tell_zone()
-        write_lines(node_lines(nodes, recursive, is_long, human, numbered))
+        write_lines(node_lines(nodes, recursive, is_long, human, numbered, lists))
 
 
 class _Command(GroupedCommand):
@@ -98,6 +111,7 @@ def _tell_of_names(options: CommonOptions, found: Iterable[ListedNames]) -> None
 @click.option("-h", "--human", is_flag=True, help="With -l, show sizes such as 1.5 MiB.")
 @click.option("-i", "--inode", "numbered", is_flag=True, help="Show inode numbers.")
 @click.option("-a", "--all", "hidden", is_flag=True, help="Include the entries . and ..")
+@known_options
 def command(
     options: CommonOptions,
     target: str,
@@ -106,6 +120,7 @@ def command(
     human: bool,
     numbered: bool,
     hidden: bool,
+    known: KnownOptions,
 ) -> None:
     r"""List TARGET in IMAGE: a path (default /) or an inode number as '<12>'.
 
@@ -125,12 +140,16 @@ def command(
     """
     with opened(options) as session:
         if options.view != LIVE:
-            _list_nodes(session, target, recursive, is_long, human, numbered)
+            _list_nodes(session, target, recursive, is_long, human, numbered, known)
             return
+        lists = known.files(session.fs)
         with progress(options.quiet or not recursive, "reading the tree"):
             found: Iterable[ListedNames] = list_names(
                 session.fs, os.fsencode(target), recursive, hidden
             )
+        if lists is not None:
+            selection = known.restrict(Selection(), lists)
+            found = compared_names(session.fs, found, lists, selection)
         if target.strip("/") == "lost+found":
             found = list(found)
             _tell_of_names(options, found)

@@ -14,7 +14,12 @@ from ext4kit.cli.options import CONTEXT, CommonOptions, packed
 from ext4kit.cli.recovery_reports import write_reports
 from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.resuming import check_resumed
-from ext4kit.cli.selecting import SelectionOptions, deleted_selection
+from ext4kit.cli.selecting import (
+    KnownOptions,
+    SelectionOptions,
+    deleted_selection,
+    known_options,
+)
 from ext4kit.cli.session import Session, opened, show
 from ext4kit.cli.several import for_each_volume
 from ext4kit.errors import RequestError
@@ -74,12 +79,14 @@ _WRITING = (
 @click.command("recover", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @for_each_volume(lost=True, times=True)
 @deleted_selection
+@known_options
 @packed(Writing, "writing", _WRITING)
 @search_options
 @custody
 def command(
     options: CommonOptions,
     chosen: SelectionOptions,
+    known: KnownOptions,
     writing: Writing,
     search: Search,
     custody: Custody,
@@ -107,13 +114,13 @@ def command(
         raise RequestError("name an output folder with -o, or list the files with --dry-run")
     with opened(options, folder=out, is_resumed=writing.resume) as session:
         if out is None:
-            deleted = deleted_files(session, search, chosen.selection(session.time_of))
+            deleted = deleted_files(session, search, chosen.selection(session.time_of), known=known)
             show(options, deleted_records(deleted), dry_run_lines(deleted))
             return
         if writing.resume:
             check_resumed(out, session)
         with keeping(custody, session, out) as case:
-            deleted = deleted_files(session, search, chosen.selection(session.time_of))
+            deleted = deleted_files(session, search, chosen.selection(session.time_of), known=known)
             begin(case, session, out, writing.resume)
             salvage = _recover(session, deleted, out, writing)
             case.counts = salvage_counts(salvage)

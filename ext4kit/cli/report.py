@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -16,6 +18,7 @@ from ext4kit.cli.finding import sources_option
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.memory import look_for_no_cycles, return_large_blocks
 from ext4kit.cli.options import CONTEXT, CommonOptions
+from ext4kit.cli.selecting import KnownOptions, known_bad_option, known_files, known_options
 from ext4kit.cli.session import Session, opened
 from ext4kit.cli.several import for_each_volume
 from ext4kit.errors import RequestError
@@ -24,7 +27,11 @@ from ext4kit.problems import worst_first
 from ext4kit.recovery.search_sources import JOURNAL_ONLY, SearchSource
 from ext4kit.report.records import write_records
 from ext4kit.report.triage import TriageReport
+from ext4kit.selection import Selection
 from ext4kit.triage import Triage, TriageOptions, triage
+
+if TYPE_CHECKING:
+    from ext4kit.known.lists import KnownList
 
 _EXAMPLE = """\b
 Examples:
@@ -44,6 +51,8 @@ Examples:
     help="Read only the journal and the inode tables, and do not check the structures.",
 )
 @sources_option
+@known_options
+@known_bad_option
 @click.option("--no-verify", is_flag=True, help="Do not check the structures.")
 @click.option(
     "--html",
@@ -63,6 +72,8 @@ def command(
     options: CommonOptions,
     quick: bool,
     sources: frozenset[SearchSource],
+    known: KnownOptions,
+    known_bad: tuple[KnownList, ...],
     no_verify: bool,
     html: Path | None,
     rows: int,
@@ -82,7 +93,14 @@ def command(
     look_for_no_cycles()
     return_large_blocks()
     with opened(options, files=(html,) if html else ()) as session:
-        case = _case(session, extent, custody)
+        lists = known.files(session.fs)
+        extent = replace(
+            extent,
+            lists=lists,
+            selection=known.restrict(Selection(), lists),
+            bad=known_files(known_bad, session.fs),
+        )
+        case = _case(session, extent, custody, known.left_out)
         _show(case, options, html)
         if html is not None:
             _write(case, session, html)
@@ -104,16 +122,20 @@ def _extent(
     return TriageOptions(JOURNAL_ONLY, verify=False, names=False, rows=rows)
 
 
-def _case(session: Session, extent: TriageOptions, given: Custody) -> TriageReport:
+def _case(
+    session: Session, extent: TriageOptions, given: Custody, left_out: tuple[str, ...]
+) -> TriageReport:
     """Collect the facts."""
     with keeping(given, session, None) as kept:
         disguises = session.image.evidence.disguises
         summary = triage(session.workspace, extent, session.step, disguises)
         was_another = session.has_former
-    return _report(session, summary, kept, was_another)
+    return _report(session, summary, kept, was_another, left_out)
 
 
-def _report(session: Session, summary: Triage, kept: Case, was_another: bool) -> TriageReport:
+def _report(
+    session: Session, summary: Triage, kept: Case, was_another: bool, left_out: tuple[str, ...]
+) -> TriageReport:
     problems = [problem for each in session.problems for problem in each]
     return TriageReport(
         evidence=session.image.evidence,
@@ -128,6 +150,7 @@ def _report(session: Session, summary: Triage, kept: Case, was_another: bool) ->
         operator=kept.operator,
         case_number=kept.case_number,
         check=kept.check,
+        not_counted=left_out,
     )
 
 

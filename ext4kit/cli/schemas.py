@@ -30,6 +30,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "extraction": ("output.extraction:ExtractionRecord",),
     "file": ("export.tabular:FileRecord",),
     "file version": ("report.file_versions:FileVersionRecord",),
+    "file hash": ("report.file_hashes:FileHashRecord",),
     "file system": ("report.triage.records:FileSystemRecord",),
     "finding": ("report.verify:FindingRecord", "audit:AuditFinding"),
     "found file system": ("report.volumes:FoundRecord",),

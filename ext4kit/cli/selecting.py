@@ -5,17 +5,26 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ext4kit.cli.options import Decorator, packed
 from ext4kit.cli.values import TIME_HELP, TypedTime, moment, named, size_limits
+from ext4kit.errors import RequestError
 from ext4kit.fields import FileType
 from ext4kit.filetypes.categories import Category, has_type
+from ext4kit.problems import Severity
 from ext4kit.recovery import Grade
 from ext4kit.selection import Limits, Selection
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+    from ext4kit.known.files import KnownFiles
+    from ext4kit.known.lists import KnownList
 
 _TYPES: dict[str, tuple[FileType, ...]] = {
     "file": ("file",),
@@ -129,6 +138,83 @@ class SelectionOptions:
         )
 
 
+def _lists(
+    _context: click.Context, _option: click.Parameter, values: tuple[Path, ...]
+) -> tuple[KnownList, ...]:
+    """Open lists of known files before anything else is read."""
+    if not values:
+        return ()
+    from ext4kit.known.opening import open_list
+
+    return tuple(map(open_list, values))
+
+
+_LIST = click.Path(path_type=Path)
+known_bad_option = click.option(
+    "--known-bad", type=_LIST, multiple=True, callback=_lists, metavar="FILE",
+    help="List of hashes of bad files: each live or deleted file with one is a sign.",
+)  # fmt: skip
+_KNOWN = (
+    click.option("--known", "lists", type=_LIST, multiple=True, callback=_lists, metavar="FILE",
+                 help="Mark files whose content is in this list of hashes: text, CSV, NSRL; may be"
+                 " given several times."),
+    click.option("--hide-known", "hides", is_flag=True, help="Omit the files of these lists."),
+    click.option("--only-known", "only", is_flag=True, help="Omit all others."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOptions:
+    """Values of the options for known files.
+
+    Attributes:
+        lists: the lists.
+        hides, only: whether their files are omitted, or are the only ones to select.
+    """
+
+    lists: tuple[KnownList, ...] = ()
+    hides: bool = False
+    only: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse options that contradict each other."""
+        if self.hides and self.only:
+            raise RequestError("give either --hide-known or --only-known")
+        if (self.hides or self.only) and not self.lists:
+            raise RequestError("--hide-known and --only-known need a list: --known FILE")
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What a report leaves out, in words."""
+        which = "deleted files that are known" if self.hides else "deleted files that are not known"
+        names = ", ".join(one.name for one in self.lists)
+        return (f"{which}: {names}",) if self.hides or self.only else ()
+
+    def files(self, fs: FileSystem) -> KnownFiles | None:
+        """What compares the files of a file system with the lists; None without lists."""
+        return known_files(self.lists, fs)
+
+    def restrict(self, selection: Selection, known: KnownFiles | None) -> Selection:
+        """A selection with the condition of these options."""
+        if known is None or not (self.hides or self.only):
+            return selection
+        return replace(selection, known=known.condition(self.only))
+
+
+def known_files(lists: tuple[KnownList, ...], fs: FileSystem) -> KnownFiles | None:
+    """What compares files with lists, None without; bad lines are problems of the file system."""
+    if not lists:
+        return None
+    from ext4kit.known.files import KnownFiles
+
+    for one in lists:
+        if one.bad:
+            text = f"{one.bad:,} lines have no hash and are left out, first line {one.first_bad:,}"
+            fs.problems.add(one.name, text, Severity.WARNING)
+    return KnownFiles(lists, fs.blocks)
+
+
+known_options = packed(KnownOptions, "known", _KNOWN)
 deleted_selection = packed(SelectionOptions, "chosen", (PATHS, *FILE_OPTIONS, *DELETED_OPTIONS))
 live_selection = packed(SelectionOptions, "chosen", FILE_OPTIONS)
 event_selection = packed(SelectionOptions, "chosen", (PATHS, INODES, NAMES, TYPES, OWNERS))

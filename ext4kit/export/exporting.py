@@ -14,11 +14,11 @@ from ext4kit.export.bodyfile import Bodyfile
 from ext4kit.export.case_uco import CaseUco
 from ext4kit.export.database import Database
 from ext4kit.export.dfxml import Dfxml
-from ext4kit.export.digests import Digester
 from ext4kit.export.format import Format, Subject, TextFormat
 from ext4kit.export.rows import Batch, RowState, gone_batches, live_batches
 from ext4kit.export.tabular import CsvTable, JsonLines
 from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
+from ext4kit.known.digests import Digester
 from ext4kit.output.new_file import new_file, new_text
 from ext4kit.problems import Problem
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
-from ext4kit.export.digests import Digester
 from ext4kit.fields import FileType, SomeDigests
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.live_view import LiveView
 from ext4kit.filetypes.identify import Kind
+from ext4kit.known.digests import Digester
 from ext4kit.parsers.inode import CRTIME_END, KINDS, InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.recovery import DeletedFile
 from ext4kit.recovery.tree_paths import tree_path

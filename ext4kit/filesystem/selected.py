@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from functools import partial
+
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Int64s, Rows, UInt16s
 from ext4kit.errors import CorruptError
 from ext4kit.fields import FileType
+from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.filesystem import FileSystem
+from ext4kit.filesystem.view import NodeId
 from ext4kit.parsers.inode import KINDS, Inode, InodeTable
 from ext4kit.selection import Limits, Selection
 
@@ -38,6 +43,9 @@ def selected_rows(
         for place in np.flatnonzero(kept & known).tolist():
             name = paths[rows[place]].rpartition(b"/")[2]
             kept[place] = selection.content(_head(fs, table.one(place)), name)
+    if selection.known is not None:
+        for place in np.flatnonzero(kept).tolist():
+            kept[place] = selection.known(*known_key_of(fs, table, place, bool(known[place])))
     return rows[kept]
 
 
@@ -62,6 +70,21 @@ def are_of_types(mode: Int64s | UInt16s, types: frozenset[FileType]) -> Bools:
     modes = [mode for mode, kind in KINDS.items() if kind in types]
     found: Bools = np.isin(mode & 0xF000, modes)
     return found
+
+
+def known_key_of(
+    fs: FileSystem, table: InodeTable, row: int, is_known: bool = True
+) -> tuple[Hashable, Callable[[], object]]:
+    """What tells whether a live file is known, as `selection.known_key` gives it of a node."""
+    number, generation = int(table.number[row]), int(table.generation[row])
+    has_content = is_known and bool(table.is_regular[row])
+    opened = partial(_content, fs, table, row) if has_content else lambda: None
+    return NodeId(fs.state, number, generation), opened
+
+
+def _content(fs: FileSystem, table: InodeTable, row: int) -> Content:
+    """The content of an inode, which is taken from the table when it is asked for."""
+    return fs.content(table.one(row))
 
 
 def _head(fs: FileSystem, inode: Inode) -> bytes:

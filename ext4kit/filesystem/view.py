@@ -152,6 +152,11 @@ class Node:
         """Extended attributes."""
         return {}
 
+    @property
+    def identity(self) -> NodeId:
+        """Tells it apart from all other nodes."""
+        return self.id
+
     def head(self) -> bytes:
         """Start of the content; b"" if there is none or it cannot be read."""
         try:

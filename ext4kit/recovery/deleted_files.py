@@ -3,13 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import overload
 
+from ext4kit.arrays.types import RowSlice
 from ext4kit.filesystem import FileSystem
+from ext4kit.known.files import KnownFiles
 from ext4kit.problems import Problems
 from ext4kit.recovery.model import DeletedFile, RemovedName
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
-from ext4kit.selection import Selection
+from ext4kit.selection import Selection, known_key
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked(Sequence[DeletedFile]):
+    """Deleted files that are compared with lists of known files when they are read."""
+
+    files: Sequence[DeletedFile]
+    lists: KnownFiles
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[DeletedFile]:
+        return (marked(file, self.lists) for file in self.files)
+
+    @overload
+    def __getitem__(self, place: int) -> DeletedFile: ...
+    @overload
+    def __getitem__(self, place: RowSlice) -> _Marked: ...
+    def __getitem__(self, place: int | RowSlice) -> DeletedFile | _Marked:
+        if isinstance(place, slice):
+            return replace(self, files=self.files[place])
+        return marked(self.files[place], self.lists)
+
+
+def marked(file: DeletedFile, known: KnownFiles) -> DeletedFile:
+    """A deleted file with the list that has its content."""
+    match = known.match(*known_key(file))
+    return replace(file, known=match.source if match else "")
 
 
 @dataclass(frozen=True)
@@ -44,6 +76,10 @@ class DeletedFiles:
 
         files = [file for file in self.files if selection.selects(file)]
         return DeletedFiles(self.fs, files, removed_names if names else None)
+
+    def marked(self, known: KnownFiles) -> DeletedFiles:
+        """The same files, each with the list that has its content (`DeletedFile.known`)."""
+        return replace(self, files=_Marked(self.files, known))
 
     def summary(self) -> DeletedOverview:
         """Counts of files by grade and of nameless contents by kind; reads all records."""

@@ -78,7 +78,7 @@ class FileIdentity(fields.PathOrNone, FormerPaths):
     size: Annotated[int | None, "Bytes."]
 
 
-class FileFacts(fields.InodeFacts):
+class FileFacts(fields.KnownFact, fields.InodeFacts):
     """Fields that follow the identity of a deleted file."""
 
     dtime: Freed | None
@@ -174,6 +174,7 @@ def file_facts(
         against.append(READ_ERROR.filled(length=length, offset=offset, why=why))
     before, after = file.deleted_between
     deleted_at, ground = file.deletion or (None, None)
+    asked: fields.KnownFact = {} if file.known is None else {"known": file.known or None}
     more: Sources = {"xattrs": attributes.source} if attributes and attributes.source else {}
     return {
         "mode": inode.mode if inode else None,
@@ -206,6 +207,7 @@ def file_facts(
         "device": device,
         "problems": texts(against),
         "reasons": coded(against),
+        **asked,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ext4kit.fields import FileType
 from ext4kit.filesystem.content import Content
+from ext4kit.filesystem.view import NodeId
 from ext4kit.grades import Grade as Grade
 from ext4kit.history.places import Ground
 from ext4kit.parsers.inode import Inode
@@ -79,6 +81,8 @@ class DeletedFile:
         first_block: first block of content that was found without the map of an inode, else None.
         fragment: whether the content is probably a fragment of a file.
         deletion_bound: upper bound of the deletion time from evidence other than transactions.
+        known: name of the list of known files that has its content; "" for none, None where lists
+            were not asked.
     """
 
     path: bytes | None
@@ -102,6 +106,7 @@ class DeletedFile:
     first_block: int | None = None
     fragment: bool = False
     deletion_bound: DeletionTime | None = None
+    known: str | None = None
     _signature: int = field(repr=False, default=0)
     _content: Content | None = field(repr=False, compare=False, default=None)
     _attributes: Callable[[], FileXattrs] | None = field(repr=False, compare=False, default=None)
@@ -197,6 +202,16 @@ class DeletedFile:
         """The time of `deletion`, ns."""
         found = self.deletion
         return None if found is None else found[0]
+
+    @property
+    def identity(self) -> NodeId:
+        """Tells it apart from all other deleted files, also in another run."""
+        if self.inode is None:
+            return NodeId("carved", detail=f"block-{self.first_block}")
+        if self.superseded:
+            state = f"{zlib.crc32(self.inode.raw):08x}"  # one inode may have several
+            return NodeId("earlier", self.inode.number, self.inode.generation, state)
+        return NodeId("deleted", self.inode.number, self.inode.generation)
 
     def content(self) -> Content | None:
         """The recoverable bytes, None if there are none."""

@@ -13,6 +13,7 @@ from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult, i
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.model import Unbound
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
+from ext4kit.report.known_marks import known_text
 from ext4kit.report.phrases import already_text
 from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import TableText, human_size, table_lines
@@ -92,8 +93,11 @@ def _path_with_notes(file: DeletedFile) -> str:
     path = display_path(file)
     if file.inode is None:
         listed = "named by a live list, " if file.name is not None else ""
+        listed = f"{known_text(file.known)}, {listed}" if file.known else listed
         return f"{path}  [{listed}{_file_type_text(file)}]"
     notes: list[str] = [] if file.kind == "file" else [file.kind]
+    if file.known:
+        notes.append(known_text(file.known))
     if file.link_target is not None:
         notes.append(f"to {shown(file.link_target)}")
     if file.blocks_reused:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -19,10 +19,14 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DirTree
 from ext4kit.filesystem.filesystem import FOLDER
 from ext4kit.filesystem.inodes import ROOT
+from ext4kit.filesystem.selected import known_key_of
+from ext4kit.known.files import KnownFiles
 from ext4kit.parsers.inode import CRTIME_END, KINDS, InodeTable, is_fast_symlink
 from ext4kit.report import text_columns
+from ext4kit.report.known_marks import known_text
 from ext4kit.report.safe import are_plain, printable, printable_lines, shown, shown_lines
 from ext4kit.report.tables import fold_row, human_size, screen_width
+from ext4kit.selection import Selection
 
 AT_ONCE = 1 << 16
 RUNS_AT_ONCE = 256
@@ -47,6 +51,7 @@ class ListedNames:
     inode: Int64s
     folder: bytes | None = None  # of the names; None for full paths, or if given as `<12>`
     tree: DirTree | None = None  # entries below a directory
+    known: list[str] | None = None  # the list that has each file, "" for none; None: not asked
 
     def __len__(self) -> int:
         return len(self.inode)
@@ -98,12 +103,44 @@ def _path(target: bytes) -> bytes:
     return target if _is_number(target) else b"/".join([b"", *filter(None, target.split(b"/"))])
 
 
+def compared_names(
+    fs: FileSystem, found: Iterable[ListedNames], known: KnownFiles, selection: Selection
+) -> Iterator[ListedNames]:
+    """The names with the list that has each file; those that a selection leaves.
+
+    Args:
+        fs: the file system.
+        found: the names.
+        known: the lists.
+        selection: its condition `known` alone counts.
+    """
+    for each in found:
+        for names, table in _tables(fs, each):
+            are_known = fs.inodes_known(table.number).tolist()
+            rows, marks = list[int](), list[str]()
+            for row, is_known in enumerate(are_known):
+                key = known_key_of(fs, table, row, is_known)
+                if selection.known is None or selection.known(*key):
+                    match = known.match(*key)
+                    rows.append(row)
+                    marks.append(match.source if match else "")
+            given = [names[row] for row in rows]
+            yield ListedNames(given, table.number[rows], each.folder, known=marks)
+
+
 def plain_text(found: ListedNames) -> Iterator[bytes]:
     """One name per line, many lines at a time."""
     if found.tree is not None:
         yield from _tree_text(found.tree)
     elif len(found):
-        yield shown_lines(found.names).encode()
+        text = shown_lines(found.names)
+        if found.known is not None and any(found.known):
+            pairs = zip(text.split("\n"), found.known, strict=False)
+            text = "".join(
+                f"{line}  [{known_text(source)}]\n" if source else f"{line}\n"
+                for line, source in pairs
+            )
+        yield text.encode()
 
 
 def _tree_text(tree: DirTree) -> Iterator[bytes]:
@@ -234,7 +271,7 @@ def link_targets(fs: FileSystem, table: InodeTable) -> dict[int, bytes]:
     return found
 
 
-class EntryRecord(fields.PathText, fields.LiveInode):
+class EntryRecord(fields.KnownFact, fields.PathText, fields.LiveInode):
     """A name and its inode."""
 
     record: Literal["entry"]
@@ -265,6 +302,7 @@ class UnknownEntryRecord(fields.PathText):
 def entry_records(fs: FileSystem, found: ListedNames) -> Iterator[EntryRecord | UnknownEntryRecord]:
     """A record for each entry, with at least the fields of `ls -l`; times in nanoseconds."""
     prefix = b"" if found.folder is None else _path(found.folder) + b"/"
+    start = 0
     for names, table in _tables(fs, found):
         targets = link_targets(fs, table)
         known = fs.inodes_known(table.number).tolist()
@@ -275,12 +313,17 @@ def entry_records(fs: FileSystem, found: ListedNames) -> Iterator[EntryRecord | 
                 link: TargetText | Nothing = (
                     json_name(targets[row], "target") if row in targets else {}
                 )
-                yield _entry(prefix + name, values, link)
+                source = None if found.known is None else found.known[start + row]
+                asked: fields.KnownFact = {} if source is None else {"known": source or None}
+                yield _entry(prefix + name, values, link, asked)
             else:
                 yield _unknown_entry(prefix + name, values[0], f"its table block {fs.unreadable}")
+        start += len(names)
 
 
-def _entry(path: bytes, values: tuple[int, ...], link: TargetText | Nothing) -> EntryRecord:
+def _entry(
+    path: bytes, values: tuple[int, ...], link: TargetText | Nothing, asked: fields.KnownFact
+) -> EntryRecord:
     """The record of an entry, built from the columns of its inode."""
     mode, extra_isize = values[1], values[7]
     return {
@@ -299,6 +342,7 @@ def _entry(path: bytes, values: tuple[int, ...], link: TargetText | Nothing) -> 
         "ctime": values[10],
         "crtime": values[11] if extra_isize >= CRTIME_END else None,
         **link,
+        **asked,
     }
 
 

@@ -10,19 +10,22 @@ from ext4kit import fields
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.fields import json_name
 from ext4kit.filesystem.view import Node
+from ext4kit.known.files import KnownFiles
 from ext4kit.reasons import coded, texts
 from ext4kit.report.inode_facts import TIMES
+from ext4kit.report.known_marks import known_text
 from ext4kit.report.listing import mode_text
 from ext4kit.report.safe import shown
 from ext4kit.report.superblock_facts import fact_lines
 from ext4kit.report.tables import TableText, human_size
 from ext4kit.report.times import exact_time, time_text
+from ext4kit.selection import known_key
 
 _HEADINGS = ("grade", "mode", "uid", "gid", "size", "modified", "name")
 _FOLDER_MODE = stat.S_IFDIR | 0o755
 
 
-class NodeRecord(fields.PathText, fields.InodeFacts):
+class NodeRecord(fields.KnownFact, fields.PathText, fields.InodeFacts):
     """A file or directory of a view (`ls --view`, `stat --view`)."""
 
     record: Literal["node"]
@@ -39,9 +42,10 @@ class NodeRecord(fields.PathText, fields.InodeFacts):
     reasons: fields.CodedReasons
 
 
-def node_record(node: Node) -> NodeRecord:
-    """A node as a record; times in nanoseconds."""
+def node_record(node: Node, known: KnownFiles | None = None) -> NodeRecord:
+    """A node as a record, with the list of known files that has it; times in nanoseconds."""
     inode, target = node.inode, _target(node)
+    asked: fields.KnownFact = {} if known is None else {"known": _source(node, known) or None}
     return {
         "record": "node",
         **json_name(node.path),
@@ -63,11 +67,17 @@ def node_record(node: Node) -> NodeRecord:
         "target": None if target is None else shown(target),
         "problems": texts(list(node.reasons)),
         "reasons": coded(list(node.reasons)),
+        **asked,
     }
 
 
 def node_lines(
-    nodes: Iterable[Node], with_paths: bool, is_long: bool, human: bool, numbered: bool
+    nodes: Iterable[Node],
+    with_paths: bool,
+    is_long: bool,
+    human: bool,
+    numbered: bool,
+    known: KnownFiles | None = None,
 ) -> Iterator[str]:
     """A line for each node.
 
@@ -77,11 +87,17 @@ def node_lines(
         is_long: add grade, mode, owner, size and time.
         human: show sizes in the largest fitting unit.
         numbered: begin with the inode number.
+        known: lists of known files, whose files are marked.
     """
+
+    def mark(node: Node) -> str:
+        source = _source(node, known) if known is not None else ""
+        return f"  [{known_text(source)}]" if source else ""
+
     if not is_long:
         for node in nodes:
             number = f"{node.number or '-':>8} " if numbered else ""
-            yield number + _name(node, with_paths)
+            yield number + _name(node, with_paths) + mark(node)
         return
     table = TableText(("inode", *_HEADINGS) if numbered else _HEADINGS, right={2, 3, 4, 5})
     for node in nodes:
@@ -96,7 +112,7 @@ def node_lines(
             *("?" if one is None else str(one) for one in (node.uid, _gid(node))),
             "-" if node.kind == "directory" else size,
             time_text(node.mtime),
-            _name(node, with_paths) + arrow,
+            _name(node, with_paths) + arrow + mark(node),
         )
         table.add((str(node.number or "-"), *row) if numbered else row)
     yield from table.lines()
@@ -132,6 +148,12 @@ def node_facts(node: Node) -> list[str]:
 def _name(node: Node, with_path: bool) -> str:
     text = shown(node.path if with_path else node.name or b"/")
     return text + "/" * (node.kind == "directory" and not text.endswith("/"))
+
+
+def _source(node: Node, known: KnownFiles) -> str:
+    """The list that has the content of a node, "" for none."""
+    match = known.match(*known_key(node))
+    return match.source if match else ""
 
 
 def _gid(node: Node) -> int | None:

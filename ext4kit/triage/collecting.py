@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.writer import Writer, find_writer
 from ext4kit.journal import SharedLog
+from ext4kit.known.files import KnownFiles
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.selection import Selection
 from ext4kit.timeline import build_timeline
 from ext4kit.triage.activity import activity_stats
 from ext4kit.triage.deletions import deletion_stats
@@ -40,6 +42,9 @@ class TriageOptions:
         first: number of files in each short list (largest, latest).
         rows: number of rows in each table (deleted files, events, sightings of a rule).
         cells: number of cells of the disk map.
+        lists: lists of known files, with which the listed deleted files are compared.
+        selection: of the deleted files to count and to list; signs are looked for in all.
+        bad: lists of known bad files.
     """
 
     sources: Set[SearchSource] = ALL_SOURCES
@@ -48,6 +53,9 @@ class TriageOptions:
     first: int = 10
     rows: int = 1000
     cells: int = 960
+    lists: KnownFiles | None = None
+    selection: Selection = field(default_factory=Selection)
+    bad: KnownFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +112,13 @@ def triage(
     log = shared.log
     journal = journal_facts(fs, log)
     with step("looking for signs"):
-        signs = find_indicators(fs, deleted, timeline, extent.rows, disguises)
+        signs = find_indicators(fs, deleted, timeline, extent.rows, disguises, extent.bad)
         victims = find_zero_length_files(fs, log, journal.standing, timeline, extent.rows)
     with step("counting"):
-        deletions = deletion_stats(deleted, extent.sources, extent.first, extent.rows, extent.names)
+        counted = deleted.selected(extent.selection)
+        deletions = deletion_stats(counted, extent.sources, extent.first, extent.rows, extent.names)
+        if extent.lists is not None:
+            deletions = deletions.marked(extent.lists)
         disk = disk_map(fs, log, deleted, extent.cells)
     return Triage(
         superblock=fs.superblock,

@@ -8,7 +8,9 @@ from typing import Literal
 
 from ext4kit import fields
 from ext4kit.arrays.types import Int64s
+from ext4kit.known.files import KnownFiles
 from ext4kit.recovery import DeletedFile, Grade
+from ext4kit.recovery.deleted_files import marked
 from ext4kit.recovery.summary import FolderDeletions
 from ext4kit.timeline import Event
 
@@ -133,6 +135,19 @@ class DeletionStats:
     fragments: int
     listed: tuple[DeletedFile, ...]
     searched: tuple[str, ...]
+
+    def marked(self, known: KnownFiles) -> DeletionStats:
+        """The same with the list of known files that has each file of the tables."""
+
+        def all_marked(files: tuple[DeletedFile, ...]) -> tuple[DeletedFile, ...]:
+            return tuple(marked(file, known) for file in files)
+
+        return replace(
+            self,
+            largest=all_marked(self.largest),
+            latest=all_marked(self.latest),
+            listed=all_marked(self.listed),
+        )
 
 
 @dataclass(frozen=True, slots=True)

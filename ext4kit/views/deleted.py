@@ -7,7 +7,6 @@ is appended to the names of the other files.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -90,16 +89,6 @@ class DeletedNode(Node):
         return {} if found is None else found.values
 
 
-def deleted_id(file: DeletedFile) -> NodeId:
-    """The identity of a deleted file."""
-    if file.inode is None:
-        return NodeId("carved", detail=f"block-{file.first_block}")
-    if file.superseded:
-        state = f"{zlib.crc32(file.inode.raw):08x}"  # one inode may have several versions
-        return NodeId("earlier", file.inode.number, file.inode.generation, state)
-    return NodeId("deleted", file.inode.number, file.inode.generation)
-
-
 class DeletedView(View):
     """The deleted files of a file system.
 
@@ -136,7 +125,7 @@ class DeletedView(View):
         if row is None:
             return self._folder(path)
         file = (self._carved if _is_carved(folder) else self._files)[row]
-        return DeletedNode(deleted_id(file), path, file.inode, file=file, below=self)
+        return DeletedNode(file.identity, path, file.inode, file=file, below=self)
 
     def _folder(self, path: bytes) -> Folder:
         """A directory that was not deleted itself, or that has no record."""

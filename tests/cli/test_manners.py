@@ -27,6 +27,7 @@ COMMANDS = (
     ("volumes", "IMAGE"),
     ("volumes", "IMAGE", "--scan"),
     ("hash", "IMAGE"),
+    ("hash", "IMAGE", "--files"),
     ("info", "IMAGE", "-g"),
     ("ls", "IMAGE", "-r", "-l"),
     ("stat", "IMAGE", "/"),

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import ext4kit as library
-from ext4kit.export.digests import Digester
 from ext4kit.export.rows import gone_batches, live_batches
+from ext4kit.known.digests import Digester
 from ext4kit.recovery import find_deleted
 from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from tests.conftest import Cli

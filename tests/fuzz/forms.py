@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 TARGETS = ("/", "<8>", "<2>", "<12>", "/sub/holes", "/sub/file 5", "/long link")
 JSON_SHARE = 0.3
@@ -17,6 +18,12 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("volumes IMAGE", "volumes IMAGE --scan"),
     ("hash IMAGE", "hash IMAGE --verify", "hash IMAGE --image-only", "hash IMAGE -q",
      "hash IMAGE --expect d41d8cd98f00b204e9800998ecf8427e --image-only"),
+    ("hash IMAGE --files", "hash IMAGE --files --hash md5", "hash IMAGE / --files --csv",
+     "hash IMAGE TARGET --files --hash sha1"),
+    ("deleted IMAGE --known LIST", "deleted IMAGE --known LIST --hide-known --tree",
+     "recover IMAGE -o OUT --known LIST --hide-known", "ls IMAGE -r --known LIST",
+     "ls IMAGE -r -l --known LIST --hide-known --view all", "ls IMAGE -r -i --known LIST",
+     "report IMAGE --known LIST --only-known --known-bad LIST"),
     ("info IMAGE", "info IMAGE -g", "info IMAGE --superblock COPY", "info IMAGE --volume 0"),
     ("info IMAGE --lost", "info IMAGE --lost-number 2"),
     ("ls IMAGE -r -l", "ls IMAGE -r -i", "ls IMAGE -r -a -l", "ls IMAGE TARGET -a"),
@@ -111,6 +118,7 @@ _VALUES: dict[str, Callable[[random.Random], list[str]]] = {
     "SOURCES": lambda chance: ["--sources", chance.choice(("journal", "blocks", "runs"))],
     "TIME": lambda chance: [chance.choice(("2023-11-14T22:13:20", "@0", "9999-12-31"))],
     "KIND": lambda chance: [chance.choice(_KINDS)],
+    "LIST": lambda chance: [str(Path(__file__).with_name("known-list.csv"))],
     "CALM": lambda chance: ["--patience", "2", "--limit", "6"],
 }
 _NEVER_JSON = ("cat", "blocks")

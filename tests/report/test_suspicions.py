@@ -54,7 +54,7 @@ def test_each_act_is_seen_and_named(plain_image: Path, codes: tuple[str, ...]) -
 def test_every_rule_has_an_act() -> None:
     """What needs an hour's wait, or an edited log, is in other tests, here and of the timeline."""
     elsewhere = {"running-deleted", "times-set-back", "edited-outside", "creation-changed"}
-    elsewhere |= {"disguise"}
+    elsewhere |= {"disguise", "known-bad"}
     assert {rule.code for rule in RULES} == {*ACTS, *elsewhere}
     assert {code for group in GROUPS for code in group} == set(ACTS)
 
@@ -150,4 +150,4 @@ def test_every_rule_has_a_reason_and_a_code_of_its_own() -> None:
     assert all(len(rule.reason) > 20 for rule in RULES)
     met_by = [rule.live or rule.deleted or rule.events or rule.hints for rule in RULES]
     alone = [rule.code for rule, way in zip(RULES, met_by, strict=True) if not way]
-    assert alone == ["running-deleted", "disguise"]  # the list of orphans, and the image
+    assert alone == ["running-deleted", "known-bad", "disguise"]  # orphans, hashes, the image

@@ -19,12 +19,15 @@ from sample_images.recipes.score import read_records
 
 FOLDER = "OUT"  # stands for a new output folder or file in a command's arguments
 
+LIST = str(Path(__file__).parents[1] / "fuzz/known-list.csv")
+
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("volumes", "IMAGE"),
     ("volumes", "IMAGE", "--scan"),
     ("hash", "IMAGE"),
     ("hash", "IMAGE", "--verify"),
     ("hash", "IMAGE", "--expect", "d41d8cd98f00b204e9800998ecf8427e"),
+    ("hash", "IMAGE", "--files"),
     ("info", "IMAGE", "-g"),
     ("info", "IMAGE", "--lost"),
     ("ls", "IMAGE", "-r"),
@@ -36,6 +39,9 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("extract", "IMAGE", "/", "-o", FOLDER, "--as-of", "3"),
     ("deleted", "IMAGE", "--versions", "--names"),
     ("deleted", "IMAGE", "--lost"),
+    ("deleted", "IMAGE", "--known", LIST),
+    ("ls", "IMAGE", "-r", "--known", LIST),
+    ("ls", "IMAGE", "-r", "--view", "deleted", "--known", LIST),
     ("recover", "IMAGE", "--versions", "-o", FOLDER, "--operator", "N. N.", "--case-number", "17"),
     ("recover", "IMAGE", "--lost", "-o", FOLDER),
     ("explain", "IMAGE", "<12>"),
@@ -54,6 +60,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("timeline", "IMAGE"),
     ("search", "IMAGE", "--text", "the", "--regex", "[0-9]{3,}", "--limit", "200"),
     ("report", "IMAGE"),
+    ("report", "IMAGE", "--known", LIST, "--known-bad", LIST),
     ("export", "IMAGE", "--db", FOLDER),
     ("export", "IMAGE", "--jsonl", FOLDER),
 )

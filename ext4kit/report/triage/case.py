@@ -69,6 +69,7 @@ class TriageReport:
     operator: str | None = None
     case_number: str | None = None
     check: EvidenceCheck | None = None  # hashes of the evidence, if they were computed
+    not_counted: tuple[str, ...] = ()  # deleted files that the options leave out
 
     @property
     def title(self) -> str:
@@ -93,7 +94,7 @@ class TriageReport:
             ("further removed names in directories", found.removed_names is None),
             ("verify: checksums and cross-references", self.summary.health is None),
         )
-        return tuple(text for text, is_missing in parts if is_missing)
+        return (*(text for text, is_missing in parts if is_missing), *self.not_counted)
 
     @property
     def handling(self) -> str:

@@ -281,6 +281,11 @@ RULES: tuple[Rule, ...] = (
         live=True, events=(EventKind.FLAGS,), needs=_traits(Trait.REGULAR, Trait.LOCKED),
     ),
     Rule(
+        "known-bad", _STRONG, "Known bad files",
+        "the content has a hash of a list that was given with --known-bad; what a match means is "
+        "told by whoever made the list",
+    ),
+    Rule(
         "disguise", _STRONG, "Disks that begin like something else",
         "first bytes of another format hide the data after them from most tools; creating a file "
         "system wipes the first bytes of the previous one, so this state needs intent or a hex "

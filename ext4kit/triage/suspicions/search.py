@@ -5,18 +5,22 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s
+from ext4kit.errors import path_text
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DIRECTORY_TYPE, DirTree, directories_only
 from ext4kit.filesystem.inodes import INODES_AT_ONCE, ROOT
+from ext4kit.filesystem.selected import known_key_of
+from ext4kit.known.files import KnownFiles, KnownMatch
 from ext4kit.parsers.directory import EntryTable, Names
 from ext4kit.parsers.inode import Inode, InodeFlags, InodeTable
 from ext4kit.problems import Severity
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
+from ext4kit.selection import known_key
 from ext4kit.timeline import Event, EventKind, Timeline
 from ext4kit.timeline.events import CODE, KINDS
 from ext4kit.timeline.hints import HintKind
@@ -33,6 +37,7 @@ _MOUNT_POINTS = frozenset(
     (b"/home /var /usr /opt /srv /boot /root /tmp /var/log /var/www /var/tmp /var/lib").split()
 )
 IMAGE = "image"  # in `Sighting.seen`: the sighting is about the image and not about a file
+_BAD = next(rule for rule in RULES if rule.code == "known-bad")
 _BY_HINT = {hint: rule for rule in RULES for hint in rule.hints}
 
 
@@ -110,6 +115,7 @@ def find_indicators(
     timeline: Timeline,
     most: int,
     disguises: Sequence[str] = (),
+    bad: KnownFiles | None = None,
 ) -> tuple[Indicator, ...]:
     """All rules that matched, strong rules first, each with at most `most` sightings.
 
@@ -119,6 +125,7 @@ def find_indicators(
         timeline: its events, which are searched too.
         most: maximum number of sightings per rule.
         disguises: descriptions of parts of the image that can be read in two ways.
+        bad: lists of known bad files.
     """
     prefix = fs.superblock.last_mounted.rstrip(b"/")
     search = _RuleMatcher(fs, prefix if prefix in _MOUNT_POINTS else b"")
@@ -127,6 +134,9 @@ def find_indicators(
     search.deleted(deleted)
     search.hints(timeline)
     search.image(disguises)
+    if bad is not None:
+        search.bad_live(bad)
+        search.bad_deleted(bad, deleted)
     found = []
     for rule in RULES:
         lives = search.book.kept.get(rule.code, {})
@@ -324,6 +334,53 @@ class _RuleMatcher:
                     [str(event.kind)], size, mode, event=event, made=made,
                 ))  # fmt: skip
 
+    def bad_live(self, bad: KnownFiles) -> None:
+        """Live files whose content is in a list; only files of a size in the lists are read."""
+        found = {
+            number: match
+            for table in self.fs.inode_batches()
+            for number, match in self._bad_rows(bad, table)
+        }
+        if not found:
+            return
+        tree = self._part_of_tree([], np.array(sorted(found), np.int64))
+        pathless = found.keys() - set(tree.inode.tolist())
+        for number in sorted(pathless):
+            self._bad_live(None, self.fs.inode(number), found[number])
+        for path, inode in self._files(tree):
+            if inode.number in found:
+                self._bad_live(path, inode, found[inode.number])
+
+    def _bad_rows(self, bad: KnownFiles, table: InodeTable) -> Iterator[tuple[int, KnownMatch]]:
+        """(inode number, match) of the inodes whose content is in a list."""
+        rows = np.flatnonzero((table.links_count > 0) & table.is_regular)
+        sizes = zip(rows.tolist(), table.size[rows].tolist(), strict=True)
+        some = table.take(np.array([row for row, size in sizes if bad.may_have_size(size)], int))
+        for row, runs in enumerate(self.fs.block_maps(some)):
+            identity, _ = known_key_of(self.fs, some, row)
+            match = bad.match(identity, partial(self.fs.content, some.one(row), runs))
+            if match is not None:
+                yield int(some.number[row]), match
+
+    def _bad_live(self, path: bytes | None, inode: Inode, match: KnownMatch) -> None:
+        seen = Sighting(path, inode.number, inode.generation, inode.ctime, ["there"], inode.size,
+                        inode.mode, note=_bad_note(match), made=inode.crtime)  # fmt: skip
+        self.book.add(_BAD, seen)
+
+    def bad_deleted(self, bad: KnownFiles, deleted: DeletedFiles) -> None:
+        """Deleted files, earlier versions and carved contents whose content is in a list."""
+        for file in deleted:
+            match = bad.match(*known_key(file))
+            if match is not None:
+                path, note = file.path, _bad_note(match)
+                if path is not None:
+                    path = self.prefix + path
+                elif (where := file.partial_path or file.name) is not None:
+                    note = f"{path_text(where)}, {note}"
+                elif file.first_block is not None:
+                    note = f"block {file.first_block:,}, {note}"
+                self.book.add(_BAD, _deleted_sighting(path, file, note))
+
     def image(self, disguises: Sequence[str]) -> None:
         """Record one sighting for all parts of the image that can be read in two ways."""
         rule = next(rule for rule in RULES if rule.code == "disguise")
@@ -417,6 +474,11 @@ def event_traits(event: Event, made: int | None) -> set[Trait]:
         late, past = event.time - made > AGE, mtime < made - AGE
         return {Trait.AGED} if late and past and mtime != before else set()
     return set()
+
+
+def _bad_note(match: KnownMatch) -> str:
+    """The hash that a content has, and the list that has it."""
+    return f"{match.algorithm} {match.digest} is in {match.source}"
 
 
 def _deleted_sighting(path: bytes | None, file: DeletedFile, note: str) -> Sighting:

@@ -1,0 +1,1 @@
+"""Known files: lists of hashes, and which contents have one of them."""
