@@ -10,6 +10,7 @@ import click
 from ext4kit.cli.options import CommonOptions
 from ext4kit.errors import Ext4kitError
 from ext4kit.filetypes.categories import Category, category_of_name
+from ext4kit.logs import LogFilter, LogFindings
 from ext4kit.recovery import DeletedFiles
 from ext4kit.recovery.nearest import Near, nearest_paths
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
@@ -115,6 +116,27 @@ class Answers:
             text += f"; {command_text('deleted', image)} lists deleted files, with their times"
         reach = reach_text(self.workspace)
         click.echo(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}", err=True)
+
+    def tell_no_lines(self, wanted: LogFilter, found: LogFindings) -> None:
+        """Tell why no log line was selected, and what to type next."""
+        if self.options.quiet:
+            return
+        image = self.options.image
+        if found.live_logs or len(found):
+            text = f"{count_text(len(found), 'line')} found that no live log has"
+            text += ", none of them selected" if len(found) else ""
+        else:
+            text = "no log was found, live or deleted"
+        words: tuple[object, ...] = ("logs", image) if len(found) else ("logs", image, "--all")
+        what = "lists them" if len(found) else "lists the lines of live logs"
+        if not found.live_logs and not len(found):
+            words, what = ("deleted", image, "--kind", "logs"), "lists deleted files that look so"
+        click.echo(f"note: {text}; {command_text(*words)} {what}", err=True)
+        reach = reach_text(self.workspace)
+        click.echo(f"note: {reach[0].lower()}{reach[1:]}", err=True)
+        for path in wanted.selection.paths:
+            if not any(each.path == path for each in found.sources):
+                click.echo(f"note: no log {shown(path)}{self.nearest_text(path)}", err=True)
 
     def nearest_text(self, wanted: bytes) -> str:
         """The paths nearest to one that is not there, as the end of a message; "" if quiet."""

@@ -35,6 +35,7 @@ COMMANDS = {
     "journal": "List, audit, replay and search the journal.",
     "export": "Write files, events and findings for other tools.",
     "timeline": "List events and their times, from the journal.",
+    "logs": "List log lines that are no longer in the logs.",
     "schema": "Print the JSON Schema of a kind of record.",
     "completion": "Print the completion script for a shell.",
 }

@@ -39,6 +39,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "inode": ("report.inode_facts:InodeRecord", "report.inode_facts:UnknownInodeRecord"),
     "journal": ("report.journal_facts:journal_types",),
     "log": ("triage.facts:JournalFacts",),
+    "log line": ("report.logs:LogLineRecord",),
     "lost file system": ("report.lost:LostRecord",),
     "manifest": (
         "recovery.manifest:RecoveredFile",
@@ -60,6 +61,7 @@ _KINDS = {  # module and name of each type, loaded on request
         "report.verify:VerifySummary",
         "report.journal_audit:AuditSummary",
         "report.timeline:TimelineSummary",
+        "report.logs:LogsSummary",
     ),
     "superblock": ("report.superblock_facts:superblock_types",),
     "transaction": (
@@ -90,8 +92,9 @@ _DESCRIPTIONS = {  # of kinds with several types or with a different description
 
 _OF_A_SECTION = frozenset(  # printed by commands that take several images
     ("activity", "crash victim", "deleted", "deletions", "disk map", "event", "evidence",
-     "evidence check", "export", "file system", "finding", "health", "log", "problem", "recovery",
-     "burst", "removed name", "report", "sighting", "sign", "summary", "volume", "writer")
+     "evidence check", "export", "file system", "finding", "health", "log", "log line", "problem",
+     "recovery", "burst", "removed name", "report", "sighting", "sign", "summary", "volume",
+     "writer")
 )  # fmt: skip
 _SECTION = {
     "image": {"type": "string", "description": "With several images or volumes: the image."},

@@ -28,6 +28,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("recover", "-o", "OUT"),
     ("verify",),
     ("timeline",),
+    ("logs", "--all"),
     ("journal list",),
     ("journal audit",),
     ("journal replay", "-o", "OUT"),

@@ -49,6 +49,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls", "IMAGE", "-r", "--as-of", "3"),
     ("stat", "IMAGE", "<11>", "<12>", "--as-of", "3"),
     ("timeline", "IMAGE"),
+    ("logs", "IMAGE", "--all"),
     ("report", "IMAGE"),
     ("export", "IMAGE", "--db", FOLDER),
     ("export", "IMAGE", "--jsonl", FOLDER),
