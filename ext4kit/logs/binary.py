@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.errors import CorruptError
 from ext4kit.logs.kinds import KINDS, LogKind, login_kind
 from ext4kit.logs.result import FoundLines
@@ -16,6 +17,7 @@ from ext4kit.parsers import journald, utmp
 from ext4kit.problems import Severity
 
 _SHOWN = (b"_HOSTNAME", b"SYSLOG_IDENTIFIER", b"_COMM", b"_PID", b"SYSLOG_PID", b"MESSAGE")
+_TRIED = 16  # entries of a piece, to tell its form
 _Row = tuple[int, int, int, int]  # key, offset, length, time
 
 
@@ -82,51 +84,76 @@ def _last_login_text(data: bytes, offset: int) -> bytes:
 
 def _entry_texts(source: LogSource, data: bytes, offsets: list[int]) -> list[bytes]:
     """Entries as `journalctl` writes them: host, program, process, message."""
-    entries = {each.offset: each for each in journald.find_entries(data)}
-    parts = _parts(data, list(entries.values()))
-    starts = [start for start, _, _ in parts]
-    found = []
-    for offset in offsets:
-        _, compact, base = parts[bisect_right(starts, offset) - 1]
-        if base is None:
-            what = "a piece of a journal: its entries are there, their fields are not"
-            source.problems.add(source.name, what, Severity.NOTE)
-        entry = entries.get(offset)
-        found.append(b"" if entry is None else _entry_text(data, entry, base or 0, compact))
+    pieces = _JournalPieces.of(data, is_file=source.path is not None)
+    found = [pieces.text_at(offset) for offset in offsets]
+    if pieces.are_unknown:
+        what = "a piece of a journal: of some entries the fields are in an unknown place"
+        source.problems.add(source.name, what, Severity.NOTE)
     return found
 
 
-def _parts(data: bytes, entries: list[journald.JournalEntry]) -> list[tuple[int, bool, int | None]]:
-    """(start, whether items are compact, base) of each file, or piece of one, in the data."""
-    starts, place = [], data.find(journald.MAGIC)
-    while place >= 0:
-        starts += [place] if place % 512 == 0 else []
-        place = data.find(journald.MAGIC, place + 1)
-    before = [each for each in entries if not starts or each.offset < starts[0]]
-    first = (0, *_of_piece(data[: starts[0]] if starts else data, before))
-    return [
-        first,
-        *((at, journald.is_compact(data[at : at + 4096]) or False, -at) for at in starts),
-    ]
+@dataclass(frozen=True, slots=True)
+class _JournalPieces:
+    """A journal file, or pieces of some.
 
+    Attributes:
+        data: the bytes.
+        entries: by offset.
+        starts: offset of each entry.
+        bases: per entry, as `bases_of` gives them.
+        compact: base -> whether items have 4 bytes.
+    """
 
-def _of_piece(data: bytes, entries: list[journald.JournalEntry]) -> tuple[bool, int | None]:
-    """(whether items are compact, the base) of a piece of a journal without its header."""
-    base = journald.base_of(data, entries)
-    if base is None:
-        return True, None
+    data: bytes
+    entries: list[journald.JournalEntry]
+    starts: Int64s
+    bases: Int64s
+    compact: dict[int, bool]
 
-    def readable(compact: bool) -> int:
-        some = entries[:: max(len(entries) // 16, 1)]
-        each = (journald.fields_of(data, entry, base, compact) for entry in some)
+    @classmethod
+    def of(cls, data: bytes, is_file: bool) -> _JournalPieces:
+        """The pieces in some data; of a file that is there from its start, one."""
+        entries, compact = journald.find_entries(data), journald.is_compact(data)
+        starts: Int64s = np.array([each.offset for each in entries], np.int64)
+        if is_file and compact is not None:
+            return cls(data, entries, starts, starts * 0, {0: compact})
+        found = cls(data, entries, starts, journald.bases_of(data, entries), {})
+        for base in np.unique(found.bases).tolist():
+            rows = np.flatnonzero(found.bases == base)[:_TRIED].tolist()
+            readable = [found.readable(rows, is_compact) for is_compact in (False, True)]
+            found.compact[base] = readable[1] >= readable[0]
+        return found
+
+    @property
+    def are_unknown(self) -> bool:
+        """Whether the place of some fields is not known."""
+        return bool((self.bases == journald.UNKNOWN_BASE).any())
+
+    def readable(self, rows: list[int], is_compact: bool) -> int:
+        """The fields of some entries that can be read if items have that form."""
+        each = (self._fields(row, is_compact) for row in rows)
         return sum(isinstance(field, tuple) for fields in each for field in fields)
 
-    return readable(True) >= readable(False), base
+    def _fields(self, row: int, is_compact: bool) -> Iterator[tuple[bytes, bytes] | str]:
+        base = int(self.bases[row])
+
+        def place_of(offset: int) -> int | None:
+            after = min(int(np.searchsorted(self.starts, offset - base)), len(self.starts) - 1)
+            return offset - base if self.bases[after] == base else None
+
+        return journald.fields_of(self.data, self.entries[row], place_of, is_compact)
+
+    def text_at(self, offset: int) -> bytes:
+        """The entry at an offset; b"" for none."""
+        row = int(np.searchsorted(self.starts, offset))
+        if row == len(self.starts) or self.starts[row] != offset:
+            return b""
+        return _entry_text(self._fields(row, self.compact[int(self.bases[row])]))
 
 
-def _entry_text(data: bytes, entry: journald.JournalEntry, base: int, compact: bool) -> bytes:
+def _entry_text(fields: Iterator[tuple[bytes, bytes] | str]) -> bytes:
     values, lost = dict[bytes, bytes](), 0
-    for found in journald.fields_of(data, entry, base, compact):
+    for found in fields:
         if isinstance(found, str):
             lost += 1
         elif found[0] in _SHOWN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ from ext4kit.logs import binary, blocks, texts
 from ext4kit.logs.blocks import LOG_BLOCKS, LogBlocks, TaggedCopies
 from ext4kit.logs.findings import LogFindings
 from ext4kit.logs.kinds import LOG_FILES
-from ext4kit.logs.removal import LogFile, Removals
+from ext4kit.logs.removal import Removals
 from ext4kit.logs.result import FoundLines, Origin, Removal
 from ext4kit.logs.sources import JOURNAL, LOGINS, TEXT, LogSource, run_content
 from ext4kit.logs.stamps import Clock
@@ -93,15 +94,14 @@ class _Search:
 
     Attributes:
         sources: all of them; a line names its source by its row.
-        logs: files that are named like logs, of any state.
     """
 
     workspace: Workspace
     zone: Zone
     given: Selection | None
     sources: list[LogSource] = field(default_factory=list)
-    logs: list[LogFile] = field(default_factory=list)
     _slack: list[Runs] = field(default_factory=list)
+    _deleted: DeletedView = field(init=False)
 
     @property
     def live(self) -> list[tuple[int, LogSource]]:
@@ -133,7 +133,6 @@ class _Search:
         path = node.path if file is None else file.path or file.name
         if inode is None or path is None:
             return
-        self.logs.append(LogFile(path, inode.crtime))
         try:
             content = node.content()
         except (AccessError, CorruptError) as error:
@@ -185,7 +184,9 @@ class _Search:
             found = LogBlocks.concat(scan(space, [LOG_BLOCKS], tell).of(LOG_BLOCKS))
         unallocated = found.take(found.in_log == 0)
         with step("searching deleted files") as tell:
-            covered = self._add_files(np.unique(unallocated.block), tell)
+            sources = frozenset(ALL_SOURCES - {SearchSource.RUNS})
+            self._deleted = DeletedView(self.workspace, True, sources, tell)
+            covered = self._add_files(np.unique(unallocated.block))
         covered_runs = Intervals.union(covered.physical, covered.length)
         free = space.unused.subtract(covered_runs)
         self._add_runs(Origin.UNALLOCATED, unallocated, free)
@@ -194,12 +195,23 @@ class _Search:
         if log is not None:
             self._add_journal(log, found.take(found.in_log == 1), step)
 
-    def _add_files(self, marked: Int64s, tell: Progress | None) -> Runs:
+    def created_since(self, time: int) -> Iterator[bytes | None]:
+        """The paths of all files that were created at a time or later, or at an unknown one."""
+        for live in LiveView(self.workspace.fs).walk(_FILES):
+            for path, node in zip(live.paths, live.nodes, strict=True):
+                created = None if node.inode is None else node.inode.crtime
+                if created is None or created >= time:
+                    yield path
+        for batch in self._deleted.walk(_FILES):
+            for node in batch.nodes:
+                created = None if node.inode is None else node.inode.crtime
+                if isinstance(node, DeletedNode) and (created is None or created >= time):
+                    yield node.file.path or node.file.name
+
+    def _add_files(self, marked: Int64s) -> Runs:
         """Files that are named like logs, or have marked blocks; the runs of those that count."""
-        sources = frozenset(ALL_SOURCES - {SearchSource.RUNS})
-        view = DeletedView(self.workspace, True, sources, tell)
         parts = [Runs.empty()]
-        for batch in view.walk(_FILES):
+        for batch in self._deleted.walk(_FILES):
             for node in batch.nodes:
                 if not isinstance(node, DeletedNode):
                     continue
@@ -337,7 +349,7 @@ class _Search:
     def removals(self, lines: FoundLines) -> _Proven:
         """The proven removals, the best one of each line."""
         history = self.workspace.history()
-        proof = Removals(history, self.sources, lines, self.keys_of, self.logs)
+        proof = Removals(history, self.sources, lines, self.keys_of, self.created_since)
         each, row = list[Removal](), np.full(len(lines), -1, np.intp)
         for rows, removal in proof.found():
             row[rows] = len(each)

@@ -7,7 +7,7 @@ log of that name (auth.log.1) were rotated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,18 +26,6 @@ _NOT_PROVEN = [KINDS.index(LogKind.LASTLOG), KINDS.index(LogKind.UTMP)]  # slots
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
-    """A live or deleted file that is named like a log.
-
-    Attributes:
-        created: ns since 1970, None if unknown.
-    """
-
-    path: bytes
-    created: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Removals:
     """What the proof needs.
 
@@ -46,14 +34,15 @@ class Removals:
         sources: all sources.
         lines: of the sources but the live ones.
         live: gives the keys of the lines of a live source.
-        files: all files that are named like logs, of any state.
+        created_since: gives the paths of all files, live or deleted, that were created at a time
+            (ns) or later, or at an unknown one; None for an unknown path.
     """
 
     history: History
     sources: Sequence[LogSource]
     lines: FoundLines
     live: Callable[[LogSource], Int64s]
-    files: Sequence[LogFile]
+    created_since: Callable[[int], Iterable[bytes | None]]
 
     def found(self) -> Iterator[tuple[Rows, Removal]]:
         """(rows of `lines`, removal) of each state of which lines were removed."""
@@ -127,9 +116,7 @@ class Removals:
             return False
         written = min(max(file.inode.mtime, file.inode.ctime), after.time) - _COPY_TIME
         return not any(
-            each.created is None or each.created >= written
-            for each in self.files
-            if each.path != source.path and _are_siblings(each.path, source.path)
+            path is None or _are_siblings(path, source.path) for path in self.created_since(written)
         )
 
     def _has_all_since(self, after: TransactionTime) -> bool:

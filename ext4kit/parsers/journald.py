@@ -6,7 +6,7 @@ Source: systemd docs/JOURNAL_FILE_FORMAT.md; src/libsystemd/sd-journal/journal-d
 from __future__ import annotations
 
 import lzma
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,6 +79,7 @@ ALIGNMENT = 8
 MOST_OBJECT = 64 << 20  # bytes of an object, and of its uncompressed payload
 _WORD = np.dtype("<u8")
 _EARLIEST, _LATEST = 946_684_800_000_000, 4_102_444_800_000_000  # 2000 to 2100
+UNKNOWN_BASE = -(1 << 62)
 _MOST_ENTRY = 1 << 16
 _COMPACT_EXTRA = 8  # bytes before the payload of a data object in a compact file
 
@@ -134,27 +135,35 @@ def find_entries(data: Buffer) -> list[JournalEntry]:
     ]
 
 
-def base_of(data: Buffer, entries: list[JournalEntry]) -> int | None:
-    """File offset of the first byte of a piece of a file; None if nothing tells it.
+def bases_of(data: Buffer, entries: list[JournalEntry]) -> Int64s:
+    """Per entry: what to subtract from a file offset for a place in the data; UNKNOWN_BASE.
 
-    A data object names its first entry, which mostly follows it. The difference that most pairs
-    have is the base.
+    A data object names its first entry, which mostly follows it: the difference of the two is the
+    base there. One that a single pair has counts for nothing.
 
     Args:
-        data: the piece.
+        data: pieces of files, in any order.
         entries: of it.
     """
     words = np.frombuffer(data, _WORD, memoryview(data).nbytes // 8)
-    places = _data_places(words)
-    if not len(places) or not entries:
-        return None
-    first = words[places + DATA.offset_of("entry_offset") // 8].astype(np.int64)
     starts: Int64s = np.array([each.offset for each in entries], np.int64)
+    found = np.full(len(starts), UNKNOWN_BASE)
+    places = _data_places(words)
     after = np.searchsorted(starts, places * 8)
-    kept = after < len(starts)
-    bases = first[kept] - starts[after[kept]]
-    values, counts = np.unique(bases[(bases >= 0) & (bases % 8 == 0)], return_counts=True)
-    return int(values[counts.argmax()]) if len(values) and counts.max() > 1 else None
+    places, after = places[after < len(starts)], after[after < len(starts)]
+    if not len(places):
+        return found
+    first = words[places + DATA.offset_of("entry_offset") // 8].astype(np.int64)
+    bases = first - starts[after]
+    _, which, counts = np.unique(bases, return_inverse=True, return_counts=True)
+    good = (counts[which] > 1) & (bases % 8 == 0)
+    found[after[good]] = bases[good]
+    known = np.flatnonzero(found != UNKNOWN_BASE)
+    if len(known):  # an entry without a new field is in the piece of the one before
+        found = found[
+            known[np.maximum(np.searchsorted(known, np.arange(len(found)), "right") - 1, 0)]
+        ]
+    return found
 
 
 def _data_places(words: UInt64s) -> Int64s:
@@ -167,23 +176,22 @@ def _data_places(words: UInt64s) -> Int64s:
 
 
 def fields_of(
-    data: Buffer, entry: JournalEntry, base: int, compact: bool
+    data: Buffer, entry: JournalEntry, place_of: Callable[[int], int | None], compact: bool
 ) -> Iterator[tuple[bytes, bytes] | str]:
     """(name, value) of each field of an entry, or why it cannot be read.
 
     Args:
         data: a file or a piece of it.
         entry: of `find_entries`.
-        base: file offset of the first byte of the data.
+        place_of: gives the place of a file offset in the data, None if it is not there.
         compact: whether items have 4 bytes.
     """
     view = memoryview(data)
     raw = view[entry.offset + ENTRY.size : entry.offset + entry.size]
     items = np.frombuffer(raw, "<u4" if compact else _WORD, len(raw) // (4 if compact else 8))
     for offset in (items if compact else items[::2]).tolist():
-        place = offset - base
         try:
-            payload = _payload(view, place, compact)
+            payload = _payload(view, place_of(offset), compact)
         except (CorruptError, UnsupportedError) as error:
             yield str(error)
             continue
@@ -192,14 +200,14 @@ def fields_of(
             yield name, value
 
 
-def _payload(view: memoryview, place: int, compact: bool) -> bytes:
+def _payload(view: memoryview, place: int | None, compact: bool) -> bytes:
     """The payload of a data object.
 
     Raises:
         CorruptError: it is not there, or is damaged.
         UnsupportedError: its compression needs a library.
     """
-    if place < 0 or place + DATA.size > view.nbytes:
+    if place is None or place < 0 or place + DATA.size > view.nbytes:
         raise CorruptError(DATA.name, None, "lies in another place")
     header = OBJECT.first(view, place)
     start = DATA.size + _COMPACT_EXTRA * compact
