@@ -84,7 +84,7 @@ def _last_login_text(data: bytes, offset: int) -> bytes:
 
 def _entry_texts(source: LogSource, data: bytes, offsets: list[int]) -> list[bytes]:
     """Entries as `journalctl` writes them: host, program, process, message."""
-    pieces = _JournalPieces.of(data, is_file=source.path is not None)
+    pieces = _JournalPieces.of(data, is_file=source.inode is not None)
     found = [pieces.text_at(offset) for offset in offsets]
     if pieces.are_unknown:
         what = "a piece of a journal: of some entries the fields are in an unknown place"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import numpy as np
 
-from ext4kit.arrays.intervals import Intervals
+from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
 from ext4kit.filesystem.block_maps import Runs
@@ -107,7 +108,7 @@ class _Search:
     def live(self) -> list[tuple[int, LogSource]]:
         """The live logs, with their rows."""
         each = enumerate(self.sources)
-        return [(row, source) for row, source in each if source.origin is Origin.LIVE]
+        return [(row, source) for row, source in each if source.is_live]
 
     def is_log(self, node: Node) -> bool:
         """Whether a file is a log by one of its paths."""
@@ -131,12 +132,12 @@ class _Search:
     def _add_node(self, node: Node, origin: Origin) -> None:
         inode, file = node.inode, node.file if isinstance(node, DeletedNode) else None
         path = node.path if file is None else file.path or file.name
-        if inode is None or path is None:
+        if inode is None:
             return
         try:
             content = node.content()
         except (AccessError, CorruptError) as error:
-            self._tell(path, error)
+            self._tell(node.path, error)
             return
         if content is None:
             return
@@ -148,7 +149,7 @@ class _Search:
             )
         )  # fmt: skip
         if origin is Origin.LIVE:
-            self._add_slack(content, latest, path, inode.number)
+            self._add_slack(content, latest, node.path, inode.number)
 
     def _tell(self, path: bytes, error: Exception) -> None:
         self.workspace.fs.problems.add(path.decode("utf-8", "backslashreplace"), str(error))
@@ -195,18 +196,18 @@ class _Search:
         if log is not None:
             self._add_journal(log, found.take(found.in_log == 1), step)
 
-    def created_since(self, time: int) -> Iterator[bytes | None]:
-        """The paths of all files that were created at a time or later, or at an unknown one."""
+    def created_since(self, time: int) -> Iterator[tuple[bytes | None, int | None]]:
+        """(path, creation) of all files that were created then or later, or at an unknown time."""
         for live in LiveView(self.workspace.fs).walk(_FILES):
-            for path, node in zip(live.paths, live.nodes, strict=True):
-                created = None if node.inode is None else node.inode.crtime
+            for path, file in zip(live.paths, live.nodes, strict=True):
+                created = None if file.inode is None else file.inode.crtime
                 if created is None or created >= time:
-                    yield path
+                    yield path, created
         for batch in self._deleted.walk(_FILES):
             for node in batch.nodes:
                 created = None if node.inode is None else node.inode.crtime
                 if isinstance(node, DeletedNode) and (created is None or created >= time):
-                    yield node.file.path or node.file.name
+                    yield node.file.path or node.file.name, created
 
     def _add_files(self, marked: Int64s) -> Runs:
         """Files that are named like logs, or have marked blocks; the runs of those that count."""
@@ -261,18 +262,17 @@ class _Search:
         source = TaggedCopies(log, copies)
         with step("searching the journal") as tell:
             found = LogBlocks.concat(scan(source, [LOG_BLOCKS], tell).of(LOG_BLOCKS))
-        owners = self._owners()
         last, problems = self.workspace.last_moment, self.workspace.fs.problems
-        texts_only = found.take((found.holds & (blocks.TEXT_WITH_LINES | blocks.LOGINS)) > 0)
-        rows = copies.tag_rows[np.isin(log.tags.position[copies.tag_rows], texts_only.block)]
+        found = found.take((found.holds & (blocks.TEXT_WITH_LINES | blocks.LOGINS)) > 0)
+        rows = copies.tag_rows[np.isin(log.tags.position[copies.tag_rows], found.block)]
+        holds = dict(zip(found.block.tolist(), found.holds.tolist(), strict=True))
         known = self._transactions(log)
-        holds = dict(zip(texts_only.block.tolist(), texts_only.holds.tolist(), strict=True))
-        for row in rows.tolist():
-            position, home = int(log.tags.position[row]), int(log.tags.block[row])
+        for row, owner in zip(rows.tolist(), self._owners(log.tags.block[rows]), strict=True):
+            position = int(log.tags.position[row])
             content = run_content(reader.blocks, int(reader.log_blocks[position]), 1)
             form = TEXT if holds[position] & blocks.TEXT_WITH_LINES else LOGINS
-            path, number = owners.get(home, (None, None))
-            copy = (home, known[int(log.tags.order[row])])
+            path, number = (None, None) if owner is None else (owner.path, owner.inode)
+            copy = known[int(log.tags.order[row])]
             self.sources.append(
                 LogSource(Origin.JOURNAL, content, last, problems, path, number, None, form, copy)
             )
@@ -284,17 +284,19 @@ class _Search:
                         LogSource(Origin.JOURNAL, content, last, problems, form=form)
                     )
 
-    def _owners(self) -> dict[int, tuple[bytes | None, int | None]]:
-        """Block -> (path, inode) of the live logs."""
-        found = dict[int, tuple[bytes | None, int | None]]()
-        for _, source in self.live:
-            runs = source.content.runs
-            if runs is not None and source.content.blocks.blocks_count:
-                for first, count in zip(runs.physical.tolist(), runs.length.tolist(), strict=True):
-                    found.update(
-                        (block, (source.path, source.inode))
-                        for block in range(first, first + min(count, 1 << 20))
-                    )
+    def _owners(self, numbers: Int64s) -> list[LogSource | None]:
+        """The live log that has each block."""
+        live = [source for _, source in self.live]
+        parts = [
+            replace(runs, owner=np.full_like(runs.owner, row))
+            for row, source in enumerate(live)
+            if (runs := source.content.runs) is not None
+        ]
+        runs = Runs.concat([Runs.empty(), *parts])
+        mine, other = overlap_pairs(numbers, np.ones_like(numbers), runs.physical, runs.length)
+        found: list[LogSource | None] = [None] * len(numbers)
+        for row, owner in zip(mine.tolist(), runs.owner[other].tolist(), strict=True):
+            found[row] = live[owner]
         return found
 
     @staticmethod
@@ -308,7 +310,7 @@ class _Search:
         """The lines of all sources but the live ones, by source."""
         parts = [FoundLines.empty()]
         for row, source in enumerate(self.sources):
-            if source.origin is not Origin.LIVE:
+            if not source.is_live:
                 parts.append(self._lines_of(row, source))
             if tell is not None:
                 tell(row + 1, len(self.sources))
@@ -361,19 +363,23 @@ class _Torn:
     """Torn lines, and which of them are the start of a line that stands elsewhere."""
 
     def __init__(self, search: _Search, lines: FoundLines) -> None:
-        self._found: set[int] = set(np.flatnonzero((lines.torn > 0) & (lines.head == 0)).tolist())
+        self._search, self._lines = search, lines
+        torn = lines.torn > 0
+        self._found: set[int] = set(np.flatnonzero(torn & (lines.head == 0)).tolist())
         self._texts: dict[int, list[tuple[int, bytes]]] = {}
-        rows = np.flatnonzero((lines.torn > 0) & (lines.head != 0))
-        for row in rows.tolist():
-            at, size = int(lines.offset[row]), int(lines.length[row])
-            source = search.sources[int(lines.source[row])]
-            text = texts.texts(source, [at], [size])[0]
+        for row, text in self._read(np.flatnonzero(torn & (lines.head != 0))):
             self._texts.setdefault(hash(text[: texts.HEAD]), []).append((row, text))
-        whole = np.flatnonzero(np.isin(lines.head, list(self._texts)))
-        for row in whole.tolist():
-            at, size = int(lines.offset[row]), int(lines.length[row])
-            source = search.sources[int(lines.source[row])]
-            self._compare_line(texts.texts(source, [at], [size])[0], row)
+        for row, text in self._read(np.flatnonzero(np.isin(lines.head, list(self._texts)))):
+            self._compare_line(text, row)
+
+    def _read(self, rows: Rows) -> Iterator[tuple[int, bytes]]:
+        """(row, text) of lines, which are by source."""
+        lines = self._lines
+        for source, some in groupby(rows.tolist(), lambda row: int(lines.source[row])):
+            group = list(some)
+            offsets, lengths = lines.offset[group].tolist(), lines.length[group].tolist()
+            read = texts.texts(self._search.sources[source], offsets, lengths)
+            yield from zip(group, read, strict=True)
 
     def compare(self, source: LogSource) -> None:
         """Look for them in a live log."""

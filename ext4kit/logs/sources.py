@@ -62,7 +62,7 @@ class LogSource:
         inode: number of the file.
         file: of a deleted file or an earlier version.
         form: TEXT, LOGINS, LASTLOG or JOURNAL; "" where the content tells.
-        copy: of a journal copy: (home block, the transaction of the copy).
+        copy: of a journal copy: its transaction.
         generation: of its inode.
     """
 
@@ -74,8 +74,13 @@ class LogSource:
     inode: int | None = None
     file: DeletedFile | None = None
     form: str = ""
-    copy: tuple[int, TransactionTime] | None = None
+    copy: TransactionTime | None = None
     generation: int | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is a log as it is."""
+        return self.origin is Origin.LIVE
 
     @cached_property
     def head(self) -> bytes:
@@ -130,7 +135,7 @@ class LogSource:
         """For problems."""
         if self.path is not None:
             return self.path.decode("utf-8", "backslashreplace")
-        return f"block {self.place_of(0)[0]}"
+        return f"inode {self.inode}" if self.inode else f"block {self.place_of(0)[0]}"
 
     def place_of(self, offset: int) -> tuple[int, int] | tuple[None, None]:
         """(block, byte of the file system) of a byte of the content; None for no such place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 import numpy as np
@@ -55,10 +56,13 @@ def _ground(is_own: bool, time: int, ground: TimeGround) -> TimeGround:
 
 def texts(source: LogSource, offsets: list[int], lengths: list[int]) -> list[bytes]:
     """The lines at these places; b"" for what cannot be read any more."""
-    if source.packing is not None:
-        data = b"".join(piece for _, piece in source.pieces())
-        return [data[at : at + size] for at, size in zip(offsets, lengths, strict=True)]
-    return [_read(source, at, size) for at, size in zip(offsets, lengths, strict=True)]
+    if source.packing is None:
+        return [_read(source, at, size) for at, size in zip(offsets, lengths, strict=True)]
+    found, wanted = dict.fromkeys(offsets, b""), sorted(zip(offsets, lengths, strict=True))
+    for start, data in _whole_lines(source):
+        first, end = (bisect_left(wanted, (at,)) for at in (start, start + len(data)))
+        found |= {at: data[at - start :][:size] for at, size in wanted[first:end]}
+    return [found[at] for at in offsets]
 
 
 def line_keys(source: LogSource) -> Iterator[bytes]:
