@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from bisect import bisect_left
 from collections.abc import Iterator
 
@@ -25,23 +26,25 @@ def find(source: LogSource, row: int, clock: Clock) -> FoundLines:
         row: of the source.
         clock: gives the times.
     """
-    rows: list[tuple[int, int, int, int, int, int, int, int]] = []
+    parts = [np.zeros((0, 8), np.int64)]
     before, ground = NO_TIME, TimeGround.NONE
     for start, data in _whole_lines(source):
+        rows = []
         for found in LINE.finditer(data):
             assert found.lastgroup is not None
-            form, line = BY_NAME[found.lastgroup], found[0]
+            form, line, end = BY_NAME[found.lastgroup], found[0], found.end()
             head = found[found.lastgroup]
             stamp = form.stamp(head)
             if stamp is not None:
                 before, ground = clock.moment(stamp)
-            rest = line[len(head) :] if form.rules else b""
+            kind = kind_of(form, line[len(head) :] if form.rules else b"")
             rows.append((
                 hash(line), hash(line[:HEAD]) if len(line) >= HEAD else 0, start + found.start(),
-                len(line), _CODES[kind_of(form, rest)], before,
-                _ground(stamp is not None, before, ground), data[found.end() :][:1] != b"\n",
+                len(line), _CODES[kind], before, _ground(stamp is not None, before, ground),
+                data[end : end + 1] != b"\n",
             ))  # fmt: skip
-    columns = np.array(rows, np.int64).reshape(-1, 8).T
+        parts.append(np.array(rows, np.int64).reshape(-1, 8))
+    columns = np.concatenate(parts).T
     key, first, offset, length, kind, time, grounds, torn = columns
     codes = (each.astype(np.int8) for each in (grounds, torn))
     place = np.full(len(key), row, np.intp)
@@ -57,11 +60,12 @@ def _ground(is_own: bool, time: int, ground: TimeGround) -> TimeGround:
 def texts(source: LogSource, offsets: list[int], lengths: list[int]) -> list[bytes]:
     """The lines at these places; b"" for what cannot be read any more."""
     if source.packing is None:
-        return [_read(source, at, size) for at, size in zip(offsets, lengths, strict=True)]
+        stream = source.content.open()
+        return [_read(stream, at, size) for at, size in zip(offsets, lengths, strict=True)]
     found, wanted = dict.fromkeys(offsets, b""), sorted(zip(offsets, lengths, strict=True))
     for start, data in _whole_lines(source):
         first, end = (bisect_left(wanted, (at,)) for at in (start, start + len(data)))
-        found |= {at: data[at - start :][:size] for at, size in wanted[first:end]}
+        found |= {at: data[at - start : at - start + size] for at, size in wanted[first:end]}
     return [found[at] for at in offsets]
 
 
@@ -71,9 +75,10 @@ def line_keys(source: LogSource) -> Iterator[bytes]:
         yield from data.split(b"\n")
 
 
-def _read(source: LogSource, offset: int, length: int) -> bytes:
+def _read(stream: io.BufferedReader, offset: int, length: int) -> bytes:
     try:
-        return source.content.read(offset, length)
+        stream.seek(offset)
+        return stream.read(length)
     except AccessError:
         return b""
 

@@ -17,10 +17,10 @@ from ext4kit.recovery.model import TransactionTime
 from ext4kit.report.phrases import count_text
 from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import fold_cells
-from ext4kit.report.times import exact_time, offset_width, spaced_time
+from ext4kit.report.times import exact_time, offset_width, time_text
 
 _HEADINGS = ("time", "view", "kind", "line  [place]")
-_TIME_WIDTH = len("2026-03-01 18:00:00.123456789Z")
+_TIME_WIDTH = len("2026-03-01 18:00:00Z")
 _GROUNDS: dict[TimeGround, Literal["none", "stated", "zone assumed", "year inferred", "before"]] = {
     TimeGround.NONE: "none",
     TimeGround.STATED: "stated",
@@ -153,7 +153,7 @@ def log_lines(findings: LogFindings, wanted: LogFilter, zone: str) -> Iterator[s
             yield _row(*_HEADINGS)
         counts.add(line)
         text = f"{printable(line.text)}  [{_place(line)}]"
-        yield _row(spaced_time(line.time), line.origin, line.kind, text)
+        yield _row(time_text(line.time), line.origin, line.kind, text)
     yield from ["", *map(_removal_line, counts.removals.items())] if counts.removals else ()
     yield from _totals(findings, counts)
     yield from _inferred(counts, zone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,8 @@ def made(path: Path, way: str, form: str) -> Scene:
     """A scene, unmounted."""
     if way == "vacuum" and not HAS_TO_JOURNAL:
         pytest.skip("needs systemd-journal-remote")
+    if way == "utmpdump" and shutil.which("utmpdump") is None:
+        pytest.skip("needs utmpdump")
     act = log_scenes.in_place if way == "in place" else WAYS[way]
     if form == "forgotten":
         act = partial(log_scenes.forgotten, way=act)
