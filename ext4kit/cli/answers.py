@@ -18,6 +18,7 @@ from ext4kit.recovery.summary import DeletedOverview
 from ext4kit.report.answers import contents_text, reach_text
 from ext4kit.report.phrases import command_text, count_text
 from ext4kit.report.safe import shown
+from ext4kit.report.tables import wrapped
 from ext4kit.report.times import time_text
 from ext4kit.selection import Limits, Selection
 from ext4kit.timeline import EventFilter, Timeline
@@ -122,21 +123,22 @@ class Answers:
         if self.options.quiet:
             return
         image = self.options.image
-        if found.live_logs or len(found):
-            text = f"{count_text(len(found), 'line')} found that no live log has"
-            text += ", none of them selected" if len(found) else ""
-        else:
-            text = "no log was found, live or deleted"
-        words: tuple[object, ...] = ("logs", image) if len(found) else ("logs", image, "--all")
-        what = "lists them" if len(found) else "lists the lines of live logs"
-        if not found.live_logs and not len(found):
-            words, what = ("deleted", image, "--kind", "logs"), "lists deleted files that look so"
-        click.echo(f"note: {text}; {command_text(*words)} {what}", err=True)
+        text = f"{count_text(len(found), 'line')} found that no live log has"
+        words: tuple[object, ...] = ("logs", image, "--all")
+        what = "lists the lines of live logs"
+        if len(found):
+            text, words, what = f"{text}, none of them selected", ("logs", image), "lists them"
+        elif not found.live_logs:
+            text, words = "no log was found, live or deleted", ("deleted", image, "--kind", "logs")
+            what = "lists deleted files that look like logs"
         reach = reach_text(self.workspace)
-        click.echo(f"note: {reach[0].lower()}{reach[1:]}", err=True)
+        notes = [f"note: {text}; {command_text(*words)} {what}"]
+        notes += [f"note: {reach[0].lower()}{reach[1:]}"]
         for path in wanted.selection.paths:
             if not any(each.path == path for each in found.sources):
-                click.echo(f"note: no log {shown(path)}{self.nearest_text(path)}", err=True)
+                notes.append(f"note: no log {shown(path)}{self.nearest_text(path)}")
+        for line in wrapped(notes):
+            click.echo(line, err=True)
 
     def nearest_text(self, wanted: bytes) -> str:
         """The paths nearest to one that is not there, as the end of a message; "" if quiet."""

@@ -16,7 +16,7 @@ from ext4kit.recovery.manifest import FileMoment, moment_record
 from ext4kit.recovery.model import TransactionTime
 from ext4kit.report.phrases import count_text
 from ext4kit.report.safe import printable, shown
-from ext4kit.report.tables import fold_cells
+from ext4kit.report.tables import fold_cells, wrapped
 from ext4kit.report.times import exact_time, offset_width, time_text
 
 _HEADINGS = ("time", "view", "kind", "line  [place]")
@@ -154,9 +154,9 @@ def log_lines(findings: LogFindings, wanted: LogFilter, zone: str) -> Iterator[s
         counts.add(line)
         text = f"{printable(line.text)}  [{_place(line)}]"
         yield _row(time_text(line.time), line.origin, line.kind, text)
-    yield from ["", *map(_removal_line, counts.removals.items())] if counts.removals else ()
-    yield from _totals(findings, counts)
-    yield from _inferred(counts, zone)
+    yield from [""] if counts.removals else ()
+    yield from wrapped(map(_removal_line, counts.removals.items()))
+    yield from wrapped((*_totals(findings, counts), *_inferred(counts, zone)))
 
 
 def _row(time: str, view: str, kind: str, line: str) -> str:
