@@ -174,9 +174,11 @@ def edited_logins(scene: Scene) -> None:
     (scene.log / "wtmp").write_bytes(b"".join(records))
     (scene.log / "btmp").write_bytes(b"".join(map(login_record, range(COUNT, COUNT + LOST))))
     scene.sync()
-    scene.shell("utmpdump wtmp > /tmp/ext4kit-wtmp; grep -vE 'user1[0-3][0-9] ' /tmp/ext4kit-wtmp"
-                " | utmpdump -r > /tmp/ext4kit-edited; cat /tmp/ext4kit-edited > wtmp;"
-                " rm /tmp/ext4kit-wtmp /tmp/ext4kit-edited btmp")  # fmt: skip
+    listed, edited = (scene.image.with_suffix(name) for name in (".listed", ".edited"))
+    scene.shell(
+        f"utmpdump wtmp > {listed}; grep -vE 'user1[0-3][0-9] ' {listed} | utmpdump -r > {edited};"
+        f" cat {edited} > wtmp; rm {listed} {edited} btmp"
+    )
     scene.sync()
     for number in (*_LOST_AT, *range(COUNT, COUNT + LOST)):
         said = f"login user{number} pts/{number} from host{number} (pid {5000 + number})"
