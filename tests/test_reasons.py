@@ -60,6 +60,7 @@ def test_values_take_the_place_of_their_names() -> None:
     with pytest.raises(KeyError):
         reasons.READ_ERROR.filled(length=4096)
     values = {"n", "size", "block", "why", "length", "offset", "limit", "path", "tid", "number"}
+    values |= {"total"}
     fields = {name for each in CATALOGUE for _, name, _, _ in string.Formatter().parse(each.text)}
     assert fields - {None} == values
 

@@ -10,6 +10,7 @@ import click
 from ext4kit.cli.options import CommonOptions
 from ext4kit.errors import Ext4kitError
 from ext4kit.filetypes.categories import Category, category_of_name
+from ext4kit.logs import LogFilter, LogFindings
 from ext4kit.recovery import DeletedFiles
 from ext4kit.recovery.nearest import Near, nearest_paths
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
@@ -17,6 +18,7 @@ from ext4kit.recovery.summary import DeletedOverview
 from ext4kit.report.answers import contents_text, reach_text
 from ext4kit.report.phrases import command_text, count_text
 from ext4kit.report.safe import shown
+from ext4kit.report.tables import wrapped
 from ext4kit.report.times import time_text
 from ext4kit.selection import Limits, Selection
 from ext4kit.timeline import EventFilter, Timeline
@@ -116,6 +118,28 @@ class Answers:
             text += f"; {command_text('deleted', image)} lists deleted files, with their times"
         reach = reach_text(self.workspace)
         click.echo(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}", err=True)
+
+    def tell_no_lines(self, wanted: LogFilter, found: LogFindings) -> None:
+        """Tell why no log line was selected, and what to type next."""
+        if self.options.quiet:
+            return
+        image = self.options.image
+        text = f"{count_text(len(found), 'line')} found that no live log has"
+        words: tuple[object, ...] = ("logs", image, "--all")
+        what = "lists the lines of live logs"
+        if len(found):
+            text, words, what = f"{text}, none of them selected", ("logs", image), "lists them"
+        elif not found.live_logs:
+            text, words = "no log was found, live or deleted", ("deleted", image, "--kind", "logs")
+            what = "lists deleted files that look like logs"
+        reach = reach_text(self.workspace)
+        notes = [f"note: {text}; {command_text(*words)} {what}"]
+        notes += [f"note: {reach[0].lower()}{reach[1:]}"]
+        for path in wanted.selection.paths:
+            if not any(each.path == path for each in found.sources):
+                notes.append(f"note: no log {shown(path)}{self.nearest_text(path)}")
+        for line in wrapped(notes):
+            click.echo(line, err=True)
 
     def nearest_text(self, wanted: bytes) -> str:
         """The paths nearest to a missing one, as the end of a message; "" if quiet."""

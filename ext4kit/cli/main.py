@@ -38,6 +38,7 @@ COMMANDS = {
     "export": "Write files, events and findings for other tools.",
     "search": "Search all bytes for texts, patterns and features.",
     "timeline": "List events and their times, from the journal.",
+    "logs": "List log lines that are no longer in the logs.",
     "schema": "Print the JSON Schema of a kind of record.",
     "completion": "Print the completion script for a shell.",
 }

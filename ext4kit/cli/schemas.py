@@ -42,6 +42,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "inode": ("report.inode_facts:InodeRecord", "report.inode_facts:UnknownInodeRecord"),
     "journal": ("report.journal_facts:journal_types",),
     "log": ("triage.facts:JournalFacts",),
+    "log line": ("report.logs:LogLineRecord",),
     "lost file system": ("report.lost:LostRecord",),
     "manifest": (
         "recovery.manifest:RecoveredFile",
@@ -64,6 +65,7 @@ _KINDS = {  # module and name of each type, loaded on request
         "report.verify:VerifySummary",
         "report.journal_audit:AuditSummary",
         "report.timeline:TimelineSummary",
+        "report.logs:LogsSummary",
     ),
     "superblock": ("report.superblock_facts:superblock_types",),
     "transaction": (
@@ -94,8 +96,9 @@ _DESCRIPTIONS = {  # descriptions of kinds with several types or without a suita
 
 _OF_A_SECTION = frozenset(  # kinds that commands for several images print
     ("activity", "crash victim", "deleted", "deletions", "disk map", "event", "evidence",
-     "evidence check", "export", "file system", "finding", "health", "log", "problem", "recovery",
-     "burst", "hit", "removed name", "report", "sighting", "sign", "summary", "volume", "writer")
+     "evidence check", "export", "file system", "finding", "health", "log", "log line", "problem",
+     "recovery", "burst", "hit", "removed name", "report", "sighting", "sign", "summary", "volume",
+     "writer")
 )  # fmt: skip
 _SECTION = {
     "image": {"type": "string", "description": "The image; only with several images or volumes."},

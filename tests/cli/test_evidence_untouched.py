@@ -30,6 +30,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("blocks", "--slack", "-o", "OUT"),
     ("verify",),
     ("timeline",),
+    ("logs", "--all"),
     ("journal list",),
     ("journal audit",),
     ("journal replay", "-o", "OUT"),

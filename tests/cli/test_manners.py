@@ -47,6 +47,7 @@ COMMANDS = (
     ("journal", "history", "IMAGE", "<2>"),
     ("timeline", "IMAGE"),
     ("search", "IMAGE", "--text", "the"),
+    ("logs", "IMAGE"),
     ("report", "IMAGE"),
     ("export", "IMAGE", "--csv", "OUT"),
     ("schema",),
@@ -54,7 +55,7 @@ COMMANDS = (
 )
 WORKING = (
     "volumes IMAGE --scan", "hash", "ls", "deleted", "recover", "extract", "verify", "crosscheck",
-    "timeline", "report", "export", "journal list", "journal audit",
+    "timeline", "logs", "report", "export", "journal list", "journal audit",
 )  # fmt: skip
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9]+)*m")
 

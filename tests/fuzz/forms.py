@@ -91,6 +91,8 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("timeline IMAGE --path */* --since TIME", "timeline IMAGE --until TIME --kind KIND",
      "timeline IMAGE --tz America/St_Johns --since TIME",
      "timeline IMAGE --kind KIND --kind KIND"),
+    ("logs IMAGE", "logs IMAGE --all --limit 20", "logs IMAGE TARGET --removed",
+     "logs IMAGE --kind text --since TIME", "logs IMAGE --grep a.c --kind logins --kind journal"),
     ("report IMAGE", "report IMAGE SOURCES", "report IMAGE --no-verify", "report IMAGE --quick",
      "report IMAGE --rows 10 --no-replay"),
     ("report IMAGE --html OUT", "report IMAGE --html OUT SOURCES --rows 20",

@@ -59,6 +59,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("stat", "IMAGE", "<11>", "<12>", "--as-of", "3"),
     ("timeline", "IMAGE"),
     ("search", "IMAGE", "--text", "the", "--regex", "[0-9]{3,}", "--limit", "200"),
+    ("logs", "IMAGE", "--all"),
     ("report", "IMAGE"),
     ("report", "IMAGE", "--known", LIST, "--known-bad", LIST),
     ("export", "IMAGE", "--db", FOLDER),
