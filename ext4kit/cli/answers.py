@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
@@ -13,7 +15,7 @@ from ext4kit.filetypes.categories import Category, category_of_name
 from ext4kit.recovery import DeletedFiles
 from ext4kit.recovery.nearest import Near, nearest_paths
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
-from ext4kit.recovery.summary import DeletedOverview
+from ext4kit.recovery.summary import DeletedOverview, Unselected
 from ext4kit.report.answers import contents_text, reach_text
 from ext4kit.report.phrases import command_text, count_text
 from ext4kit.report.safe import shown
@@ -26,6 +28,8 @@ from ext4kit.workspace import Workspace
 
 _EXISTS, _MOST_NEAR = "exists", 3
 _MOST_CARVED = 16 << 30  # most bytes of unallocated space searched for a message
+_INODES_AT_ONCE, _MOST_OWNERS = 1 << 14, 8
+_MOST_CARVED_BESIDE = 1 << 30  # the same for a message beside a result
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +95,50 @@ class Answers:
             command = command_text("recover", image, "--kind", kind, "-o", "OUT")
             yield f"{command} brings the {kind} alone"
 
-    def _carved(self) -> DeletedOverview | None:
+    def unreached_text(self, selection: Selection, found: Unselected) -> str:
+        """Files that no path or name selects, and the command that brings them; "" for none."""
+        if not (selection.paths or selection.names) or self.options.lost:
+            return ""
+        contents: int | None = found.contents
+        if not contents:
+            carved = self._carved(_MOST_CARVED_BESIDE)
+            contents = None if carved is None else carved.total
+        parts = []
+        if found.pathless:
+            more = count_text(found.pathless, "more deleted file")
+            parts.append(f"{more} {'has' if found.pathless == 1 else 'have'} no known path")
+        if contents:
+            parts.append(f"{count_text(contents, 'content')} without a name")
+        if contents is None:
+            parts.append("contents without a name were not counted")
+        if not parts:
+            return ""
+        command = command_text("recover", self.options.image, "-o", "NEW")
+        verb = "is" if contents == 1 else "are"
+        if contents:
+            parts[-1] += f" {verb} left"
+        return f"{' and '.join(parts)}; some may belong here: {command} brings them"
+
+    def nothing_text(self, wanted: Selection, out: Path) -> str:
+        """That no live file was selected, and which owners there are if one was asked for."""
+        text = f"nothing was selected, so nothing was written to {out}"
+        return f"{text}{self.owners_text()}" if wanted.owners else text
+
+    def owners_text(self) -> str:
+        """The owners of live files, as the end of a message."""
+        counts: Counter[int] = Counter()
+        for tree in self.workspace.fs.tree_pieces():
+            for some in tree.batches(_INODES_AT_ONCE):
+                counts.update(self.workspace.fs.inode_table(tree.inode[some]).uid.tolist())
+        listed = ", ".join(f"{uid} ({count:,})" for uid, count in counts.most_common(_MOST_OWNERS))
+        more = f" and {len(counts) - _MOST_OWNERS:,} more" if len(counts) > _MOST_OWNERS else ""
+        return f"; owners of the live files: {listed}{more}"
+
+    def _carved(self, most: int = _MOST_CARVED) -> DeletedOverview | None:
         """Counts of the content in unallocated space; None if it is too large to search here."""
         space = UnallocatedSpace(self.workspace.history()).runs_with_data
         size = self.workspace.fs.superblock.block_size
-        if int(space.length.sum()) * size > _MOST_CARVED:
+        if int(space.length.sum()) * size > most:
             return None
         with self.step("searching unallocated space") as tell:
             found = self.workspace.deleted(sources=ALL_SOURCES, progress=tell)

@@ -26,9 +26,13 @@ class IncompleteError(Ext4kitError):
     """The command started and could not finish: evidence read after the opening is bad."""
 
 
+class NothingSelectedError(RequestError):
+    """Nothing is written, as nothing was selected; an output folder stays as it was."""
+
+
 def exit_code(error: Ext4kitError) -> int:
     """The exit code of an error."""
-    if isinstance(error, OutputError | IncompleteError):
+    if isinstance(error, OutputError | IncompleteError | NothingSelectedError):
         return INCOMPLETE
     return USAGE if isinstance(error, RequestError) else UNREADABLE
 

@@ -123,6 +123,11 @@ def command(
                     is_whole,
                 )
             _tell(export, targets, options)
+            if not (selection.is_everything or export.counts["live"] or export.counts["deleted"]):
+                text = "no live or deleted file was selected"
+                text += session.answers.owners_text() if selection.owners else ""
+                click.echo(f"ext4kit: {text}", err=True)
+                session.is_incomplete = True
 
 
 def _check(targets: list[Target], prints: bool) -> None:

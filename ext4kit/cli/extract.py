@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
+from ext4kit.cli.exits import NothingSelectedError
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, output_option, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, live_selection
 from ext4kit.cli.session import opened, show
-from ext4kit.output.extraction import extract, extraction_lines, extraction_record
+from ext4kit.output.extraction import ExtractionResult, extract, extraction_lines, extraction_record
 from ext4kit.output.restoring import RestoredParts
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
@@ -70,6 +71,8 @@ def command(
             with progress(options.quiet, "extracting") as tell:
                 wanted = chosen.selection(session.time_of)
                 result = extract(session.fs, names, out, evidence, tell, wanted, parts)
+            if result == ExtractionResult():
+                raise NothingSelectedError(session.answers.nothing_text(wanted, out))
             counts = asdict(result)
             case.counts = counts | counts.pop("grades")
             where = printable_text(str(out))

@@ -13,9 +13,9 @@ from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult, i
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.model import Unbound
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
-from ext4kit.report.phrases import already_text
+from ext4kit.report.phrases import resumed_text
 from ext4kit.report.safe import printable, shown
-from ext4kit.report.tables import TableText, human_size, table_lines
+from ext4kit.report.tables import TableText, human_size, table_lines, wrapped
 from ext4kit.report.times import time_text
 
 _GRADES = tuple(Grade)
@@ -302,13 +302,21 @@ def dry_run_lines(deleted: DeletedFiles) -> Iterator[str]:
     yield f"{done}; nothing was written"
 
 
-def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
-    """Result of a recovery, as a table of grades and sentences."""
+def recovery_lines(salvage: RecoveryResult, out: str, others: str = "") -> list[str]:
+    """Result of a recovery, as a table of grades and sentences.
+
+    Args:
+        salvage: the counts.
+        out: the output folder.
+        others: tells of files that the selection could not reach.
+    """
     rows = [(str(grade), f"{salvage.grades[grade]:,}") for grade in Grade if salvage.grades[grade]]
     lines = table_lines(("grade", "files"), rows, right={1}) + [""] if rows else []
-    lines.append(f"{salvage.written:,} written to {out} ({human_size(salvage.bytes)})")
+    kept = f" and {salvage.kept:,} kept in" if salvage.kept else " to"
+    new = f"{salvage.written - salvage.kept:,} written"
+    lines.append(f"{new}{kept} {out} ({human_size(salvage.bytes)})")
     if salvage.kept:
-        lines.append(already_text(salvage.kept))
+        lines.append(resumed_text(salvage.written, salvage.kept, not salvage.incomplete))
     made = [(salvage.links, "link"), (salvage.folders, "folder")]
     if words := [f"{count:,} {what}{'s' * (count != 1)}" for count, what in made if count]:
         lines.append(" and ".join(words) + " restored")
@@ -316,7 +324,7 @@ def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
         lines.append(f"{salvage.recorded:,} recorded in the manifest only")
     if salvage.incomplete:
         lines.append(f"{salvage.incomplete:,} incomplete; the manifest gives the reasons")
-    return lines
+    return [*lines, *wrapped([others])] if others else lines
 
 
 def recovery_record(salvage: RecoveryResult, out: str) -> RecoveryRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -115,6 +116,62 @@ def test_a_wrapped_journal_is_not_told_as_a_loss_of_everything(built: Images, ex
     asked = ext4kit("deleted", image, "*.odt")
     assert asked.returncode == 1
     assert "--kind documents" in asked.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("recover", "/no/such"),
+        ("recover", "--name", "nope"),
+        ("recover", "--owner", "4242"),
+        ("recover", "--deleted-since", "2100-01-01"),
+        ("extract", "/", "--owner", "4242"),
+        ("extract", "*.nope"),
+    ],
+    ids=" ".join,
+)
+def test_what_selects_nothing_leaves_the_output_as_it_was_and_ends_with_1(
+    unpacked: Images, ext4kit: Cli, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    image = unpacked("rm_rf_tree").image
+    out, empty = tmp_path / "out", tmp_path / "empty"
+    empty.mkdir()
+    for folder in (out, empty):
+        done = ext4kit(words[0], image, *words[1:], "-o", folder)
+        assert done.returncode == 1
+        assert f"nothing was selected, so nothing was written to {folder}" in done.stderr
+    assert list(tmp_path.iterdir()) == [empty] and not list(empty.iterdir())
+    if words[0] == "extract" and "--owner" in words:
+        assert "; owners of the live files: 0 (" in done.stderr
+
+
+def test_an_empty_listing_is_an_error_only_where_what_was_named_is_not_there(
+    unpacked: Images, ext4kit: Cli
+) -> None:
+    image = unpacked("rm_rf_tree").image
+    assert ext4kit("deleted", image, "--owner", "4242").returncode == 0
+    assert ext4kit("deleted", image, "/no/such").returncode == 1
+    assert ext4kit("deleted", image, "--inode", "4").returncode == 1
+
+
+def test_a_selection_by_path_tells_what_no_path_can_select(
+    unpacked: Images, ext4kit: Cli, tmp_path: Path
+) -> None:
+    image, out = unpacked("removed_on_5_10").image, tmp_path / "out"
+    every = ext4kit("deleted", image, "--json").stdout
+    files = [one for one in map(json.loads, every.splitlines()) if one["record"] == "deleted"]
+    path = next(one["path"] for one in files if one["path"])
+    pathless = sum(one["path"] is None and one["inode"] is not None for one in files)
+    contents = sum(one["inode"] is None for one in files)
+    done = ext4kit("recover", image, path, "-o", out)
+    readme = " ".join((out / "README.txt").read_text().split())
+    assert "Everything that was found" not in readme
+    for text in (done.stdout, readme, " ".join((out / "report.html").read_text().split())):
+        if pathless:
+            assert f"{pathless:,} more deleted file" in text
+        assert f"{contents:,} contents without a name are left" in text
+        assert "some may belong here" in text
+        assert f"ext4kit recover {image} -o NEW" in text
 
 
 def test_totals_are_of_all_files_and_the_listed_ones_are_counted(

@@ -225,8 +225,8 @@ def test_an_export_has_the_selected_live_and_deleted_files(
 ) -> None:
     def exported(*arguments: str | Path) -> set[str]:
         done = run("export", deleted, *arguments, "--jsonl", "-", "--sources", "journal")
-        assert done.returncode == 0, done.stderr
-        records = map(json.loads, done.stdout.splitlines())
+        records = list(map(json.loads, done.stdout.splitlines()))
+        assert done.returncode == (not records), done.stderr
         return {os.fsdecode(path_of(record)) for record in records if record["type"] == "file"}
 
     gone = {os.fsdecode(b"/" + file.path) for file in truth.files}
