@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,9 @@ from ext4kit.units import NANOSECONDS, ProgressStep
 from ext4kit.workspace import Workspace
 
 _EXISTS, _MOST_NEAR = "exists", 3
+_FOR_DELETED = {"deleted", "recover", "explain", "versions"}  # commands, by what they answer
+_FOR_LIVE, _FOR_LIVE_FILES = {"ls", "stat", "extract"}, {"cat", "versions"}
+_WRITING = {"recover", "extract"}
 _MOST_CARVED = 16 << 30  # most bytes of unallocated space searched for a message
 _INODES_AT_ONCE, _MOST_OWNERS = 1 << 14, 8
 _MOST_CARVED_BESIDE = 1 << 30  # the same for a message beside a result
@@ -68,7 +71,7 @@ class Answers:
             newest = f"; the latest known deletion is {time_text(latest)}" if latest else ""
             yield f"{count_text(overview.total, 'deleted file')} found{which}{newest}"
         if overview.newest is not None and selection.deleted != Limits():
-            since = f"@{overview.newest // NANOSECONDS - 3600}"
+            since = time_text((overview.newest // NANOSECONDS - 3600) * NANOSECONDS)
             command = command_text("deleted", image, "--deleted-since", since)
             yield f"{command} lists the last hour of them"
         if not self.options.lost:
@@ -96,7 +99,7 @@ class Answers:
             yield f"{command} brings the {kind} alone"
 
     def unreached_text(self, selection: Selection, found: Unselected) -> str:
-        """Files that no path or name selects, and the command that brings them; "" for none."""
+        """The number of files that no path or name selects, as a sentence; "" for none."""
         if not (selection.paths or selection.names) or self.options.lost:
             return ""
         contents: int | None = found.contents
@@ -113,16 +116,16 @@ class Answers:
             parts.append("contents without a name were not counted")
         if not parts:
             return ""
-        command = command_text("recover", self.options.image, "-o", "NEW")
-        verb = "is" if contents == 1 else "are"
         if contents:
-            parts[-1] += f" {verb} left"
-        return f"{' and '.join(parts)}; some may belong here: {command} brings them"
+            parts[-1] += f" {'is' if contents == 1 else 'are'} left"
+        return f"{' and '.join(parts)}; some may belong here"
 
     def nothing_text(self, wanted: Selection, out: Path) -> str:
         """That no live file was selected, and which owners there are if one was asked for."""
         text = f"nothing was selected, so nothing was written to {out}"
-        return f"{text}{self.owners_text()}" if wanted.owners else text
+        if wanted.owners:
+            return text + self.owners_text()
+        return f"{text}; {command_text('ls', self.options.image, '-r')} lists what exists"
 
     def owners_text(self) -> str:
         """The owners of live files, as the end of a message."""
@@ -173,36 +176,53 @@ class Answers:
             return f"; {there} lists what exists, {gone} what was deleted"
         listed = ", ".join(f"{shown(path)} ({state})" for path, state in found)
         path, state = found[0]
-        target = path.decode("utf-8", "replace")
-        words: tuple[object, ...] = ("recover", image, target, "-o", "OUT")
-        if state == _EXISTS:
-            is_file = self.workspace.fs.inode(self.workspace.fs.lookup(path)).kind == "file"
-            words = ("versions" if is_file else "ls", image, target)
+        name = self._command_for(path, state)
+        words: tuple[object, ...] = (name, image, path.decode("utf-8", "replace"))
+        words += ("-o", "OUT") if name in _WRITING else ()
         return f"; nearest: {listed}: {command_text(*words)}"
+
+    def _command_for(self, path: bytes, state: str) -> str:
+        """The command to try with a path: the one that was given, if it has an answer for it."""
+        given = click.get_current_context().command.name or ""
+        if not state.startswith(_EXISTS):
+            return given if given in _FOR_DELETED else "recover"
+        is_file = self.workspace.fs.inode(self.workspace.fs.lookup(path)).kind == "file"
+        if given in _FOR_LIVE or (is_file and given in _FOR_LIVE_FILES):
+            return given
+        if is_file:
+            return "versions"
+        if state == _EXISTS:
+            return "ls"
+        return given if given == "recover" else "deleted"
 
     def nearest(self, wanted: bytes, prefers_deleted: bool = False) -> list[tuple[bytes, str]]:
         """(path, state) of the files nearest to a path: existing, or deleted with a grade."""
         if self.options.quiet:
             return []
         try:
-            states = self._deleted_states()
-            live: set[bytes] = set()
-            near = nearest_paths(wanted, states)
+            grades = self._deleted_states()
+            near = nearest_paths(wanted, grades)
             for tree in self.workspace.fs.tree_pieces():
-                some = nearest_paths(wanted, tree.paths)
-                live.update(one.path for one in some)
-                near += some
+                near += nearest_paths(wanted, tree.paths)
         except Ext4kitError:
             return []
+        states = {one.path: self._state_of(one.path, grades) for one in near}
 
         def order(one: Near) -> tuple[int, bool, int, bytes]:
-            return one.likeness, prefers_deleted and one.path in live, -len(one.path), one.path
+            is_other = prefers_deleted and states[one.path] == _EXISTS
+            return one.likeness, is_other, -len(one.path), one.path
 
         best = sorted(set(near), key=order)[:_MOST_NEAR]
-        return [
-            (one.path, _EXISTS if one.path in live else states.get(one.path, "deleted"))
-            for one in best
-        ]
+        return [(one.path, states[one.path]) for one in best]
+
+    def _state_of(self, path: bytes, grades: Mapping[bytes, str]) -> str:
+        """Whether a path exists, how many deleted files are below it, or that it is deleted."""
+        try:
+            self.workspace.fs.lookup(path)
+        except Ext4kitError:
+            return grades.get(path, "deleted")
+        below = sum(each.startswith(path + b"/") for each in grades)
+        return f"{_EXISTS}; {count_text(below, 'deleted file')} below it" if below else _EXISTS
 
     def _deleted_states(self) -> dict[bytes, str]:
         """The grade of each deleted file by path, or by name if the path is unknown."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
@@ -44,15 +43,15 @@ def command(options: CommonOptions, targets: tuple[str, ...], version: int | Non
     """
     with opened(options) as session:
         if version is not None:
-            for target in map(os.fsencode, targets):
+            for target in map(session.target, targets):
                 _write_version(session, target, version)
             return
         if options.view != LIVE:
-            for target in map(os.fsencode, targets):
+            for target in map(session.target, targets):
                 _write_node(session, target)
             return
         session.vouch_for_contents()
-        for target in map(os.fsencode, targets):
+        for target in map(session.target, targets):
             _write(session, target)
 
 

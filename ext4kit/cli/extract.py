@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -65,7 +64,7 @@ def command(
     """  # noqa: D301 -- click reads the backspace
     with opened(options, folder=out) as session:
         evidence = session.evidence_files
-        names = [os.fsencode(one) for one in targets]
+        names = [session.target(one) for one in targets]
         session.vouch_for_contents()
         with keeping(custody, session, out) as case:
             with progress(options.quiet, "extracting") as tell:

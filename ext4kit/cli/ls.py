@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -59,7 +58,7 @@ def _list_nodes(
     session: Session, target: str, recursive: bool, is_long: bool, human: bool, numbered: bool
 ) -> None:
     """List the nodes of the tree that `--view` selects."""
-    node = session.view.lookup(os.fsencode(target))
+    node = session.view.lookup(session.target(target))
     nodes: Iterable[Node] = node.children() if node.kind == "directory" else (node,)
     if recursive:
         nodes = chain.from_iterable(some.nodes for some in session.view.walk(start=node))
@@ -128,7 +127,7 @@ def command(
             return
         with progress(options.quiet or not recursive, "reading the tree"):
             found: Iterable[ListedNames] = list_names(
-                session.fs, os.fsencode(target), recursive, hidden
+                session.fs, session.target(target), recursive, hidden
             )
         if target.strip("/") == "lost+found":
             found = list(found)

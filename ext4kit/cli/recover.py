@@ -30,6 +30,7 @@ from ext4kit.report.deleted import (
     recovery_record,
     salvage_counts,
 )
+from ext4kit.report.phrases import command_text
 from ext4kit.report.safe import printable_text
 
 _EXAMPLE = """\b
@@ -131,6 +132,9 @@ def command(
             if not writing.no_readme:
                 write_reports(session, case, out, writing.partial, salvage, unreached, is_all)
             where = printable_text(str(out))
+            if unreached:
+                command = command_text("recover", options.image, "-o", "NEW")
+                unreached += f": {command} brings them"
             lines = recovery_lines(salvage, where, unreached)
             show(options, [recovery_record(salvage, where)], lines)
         session.is_incomplete |= bool(salvage.incomplete)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +48,7 @@ from ext4kit.report.records import (
     write_record,
     write_records,
 )
+from ext4kit.report.safe import unprinted
 from ext4kit.report.times import exact_time
 from ext4kit.units import NANOSECONDS, Moment, Progress
 from ext4kit.zones import times_in
@@ -100,6 +102,16 @@ class Session:
         if not isinstance(given, OpenTime):
             return given
         return _closed(self.options, given, lambda: self.workspace.last_moment)
+
+    def target(self, typed: str) -> bytes:
+        """A typed path; in the form in which paths are printed where there is no literal one."""
+        path = os.fsencode(typed)
+        tree = self.fs if self.options.view == LIVE else self.view
+        for each in (path, unprinted(path)):
+            with suppress(Ext4kitError):
+                tree.lookup(each)
+                return each
+        return path
 
     def step(self, title: str) -> AbstractContextManager[Progress | None]:
         """The progress of one long step, shown only on a terminal."""

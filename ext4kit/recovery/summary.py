@@ -115,6 +115,11 @@ class DeletedOverview:
         return {grade: self.found[grade] for grade in Grade}
 
     @property
+    def nameless_contents(self) -> int:
+        """Number of contents without an inode, which `grades` and `total` count too."""
+        return sum(self.contents.values()) + self.fragments
+
+    @property
     def total(self) -> int:
         """Number of deleted files, without earlier versions."""
         return sum(self.found.values())

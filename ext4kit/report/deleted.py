@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
@@ -13,7 +13,7 @@ from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult, i
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.model import Unbound
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
-from ext4kit.report.phrases import resumed_text
+from ext4kit.report.phrases import count_text, resumed_text
 from ext4kit.report.safe import printable, shown
 from ext4kit.report.tables import TableText, human_size, table_lines, wrapped
 from ext4kit.report.times import time_text
@@ -116,11 +116,21 @@ def _file_type_text(file: DeletedFile) -> str:
     return f"{kind}, boundaries uncertain" if file.problems else kind
 
 
-def counts_line(grades: dict[Grade, int], earlier: int = 0) -> str:
-    """Counts such as `12 intact, 3 partial, ...`, without grades that do not occur."""
+def counts_line(every: Mapping[Grade, int], earlier: int = 0, contents: int = 0) -> str:
+    """Counts such as `12 intact, 3 partial, ...`, without grades that do not occur.
+
+    Args:
+        every: number of files and contents by grade.
+        earlier: number of earlier versions.
+        contents: number of contents without an inode, all of them carved.
+    """
+    grades = {**every, Grade.CARVED: every[Grade.CARVED] - contents}
     total = sum(grades.values())
     parts = ", ".join(f"{count:,} {grade}" for grade, count in grades.items() if count)
     text = f"{total:,} deleted file{'s' * (total != 1)}" + f": {parts}" * bool(parts)
+    if contents:
+        theirs = " (they may be theirs)" if grades[Grade.OVERWRITTEN] else ""
+        text += f"; {count_text(contents, 'content')} without a name{theirs}"
     return text + f"; {earlier:,} earlier version{'s' * (earlier != 1)}" * bool(earlier)
 
 

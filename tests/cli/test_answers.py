@@ -171,7 +171,37 @@ def test_a_selection_by_path_tells_what_no_path_can_select(
             assert f"{pathless:,} more deleted file" in text
         assert f"{contents:,} contents without a name are left" in text
         assert "some may belong here" in text
-        assert f"ext4kit recover {image} -o NEW" in text
+    assert f"`ext4kit recover {image} -o NEW` brings them" in done.stdout
+    assert "contents without a name: ext4kit recover IMAGE -o NEW" in readme
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "suggested"),
+    [
+        (("deleted", "/FIRST"), "exists; 50 deleted files below it", "deleted IMAGE /first"),
+        (("recover", "/mnt/disk/first/"), "50 deleted files", "recover IMAGE /first -o OUT"),
+        (("ls", "/First"), "exists; 50 deleted files below it", "ls IMAGE /first"),
+        (("stat", "/First"), "exists; 50 deleted files below it", "stat IMAGE /first"),
+    ],
+)  # fmt: skip
+def test_a_near_path_has_one_state_and_the_command_that_was_given(
+    unpacked: Images, ext4kit: Cli, tmp_path: Path, words: tuple[str, str], state: str,
+    suggested: str,
+) -> None:  # fmt: skip
+    image = unpacked("ext3").image
+    more = ("-o", tmp_path / "out") if words[0] == "recover" else ()
+    done = ext4kit(words[0], image, words[1], *more)
+    assert state in done.stderr
+    assert f"`ext4kit {suggested.replace('IMAGE', str(image))}`" in done.stderr
+
+
+def test_a_path_that_is_right_is_told_from_options_that_exclude_all(
+    unpacked: Images, ext4kit: Cli
+) -> None:
+    done = ext4kit("deleted", unpacked("rm_rf_tree").image, "/project", "--type", "link")
+    assert done.returncode == 0
+    told = "deleted files are at or below /project, none of them is selected by the other options"
+    assert told in done.stderr and "no such" not in done.stderr
 
 
 def test_totals_are_of_all_files_and_the_listed_ones_are_counted(
