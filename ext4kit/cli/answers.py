@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.options import CommonOptions
+from ext4kit.cli.telling import tell_line
 from ext4kit.errors import Ext4kitError
 from ext4kit.filetypes.categories import Category, category_of_name
 from ext4kit.recovery import DeletedFiles
@@ -61,10 +62,12 @@ class Answers:
         if self.options.quiet:
             return
         for line in self._empty_lines(selection, every):
-            click.echo(f"note: {line[0].lower()}{line[1:]}", err=True)
+            tell_line(f"note: {line[0].lower()}{line[1:]}")
 
     def _empty_lines(self, selection: Selection, every: DeletedFiles) -> Iterator[str]:
         image, overview = self.options.image, DeletedOverview.of(every.files)
+        if self.options.lost and not overview.total:
+            yield "No earlier file system with files was found under this one"
         if overview.total:
             which = "" if selection.is_everything else ", none of them selected"
             latest = overview.newest
@@ -153,14 +156,14 @@ class Answers:
             return
         image, count = self.options.image, len(timeline)
         for path in wanted.selection.paths:
-            click.echo(f"note: no event of {shown(path)}{self.nearest_text(path)}", err=True)
+            tell_line(f"note: no event of {shown(path)}{self.nearest_text(path)}")
         text = f"the journal tells of {count_text(count, 'event')} and hints"
         if count:
             text += f"; {command_text('timeline', image)} lists them"
         else:
             text += f"; {command_text('deleted', image)} lists deleted files, with their times"
         reach = reach_text(self.workspace)
-        click.echo(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}", err=True)
+        tell_line(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}")
 
     def nearest_text(self, wanted: bytes) -> str:
         """The paths nearest to a missing one, as the end of a message; "" if quiet."""

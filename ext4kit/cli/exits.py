@@ -8,9 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-import click
-
 from ext4kit import __version__
+from ext4kit.cli.telling import tell_line
 from ext4kit.errors import Ext4kitError, OutputError, RequestError
 
 DONE = 0
@@ -82,4 +81,4 @@ def say(message: str) -> None:
     from ext4kit.report.safe import printable_text
 
     lines = " ".join(message.split("\n"))
-    click.echo(f"ext4kit: {printable_text(lines)}", err=True)
+    tell_line(f"ext4kit: {printable_text(lines)}")

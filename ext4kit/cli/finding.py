@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from ext4kit.cli.options import packed
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
+from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import named
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
@@ -95,12 +96,12 @@ def deleted_files(
     has_near = False
     unmatched = _unmatched(session, selection, deleted, chosen, counts)
     for text, is_enough, is_missing in () if may_be_live else unmatched:
-        click.echo(f"ext4kit: {text}", err=True)
+        tell_line(f"ext4kit: {text}")
         session.is_incomplete |= is_missing
         has_near |= is_enough
     for path, count in counts.items():
         if count and any(map(_fits(path), chosen)) and not session.options.quiet:
-            click.echo(f"note: {shown(path)}: {_versions_text(count)}", err=True)
+            tell_line(f"note: {shown(path)}: {_versions_text(count)}")
     if least:
         chosen = replace(chosen, files=[one for one in chosen if one.grade in _BY_WORTH[least:]])
     if not (len(chosen) or may_be_live or any(counts.values()) or has_near):
@@ -124,7 +125,7 @@ def _tell_not_carved(session: Session, chosen: DeletedFiles) -> None:
         text = (
             f"{count:,} of the selected {what} not whole; --sources all also searches for content"
         )
-        click.echo(f"note: {text} without a name, which may be theirs", err=True)
+        tell_line(f"note: {text} without a name, which may be theirs")
 
 
 def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) -> DeletedFiles:
@@ -134,7 +135,7 @@ def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) ->
         found = session.workspace.deleted(versions, sources, show)
     if not (is_quiet or session.options.lost) and session.has_former:
         text = "this volume held another file system before; use --lost to read it"
-        click.echo(f"note: {text}", err=True)
+        tell_line(f"note: {text}")
     return found
 
 

@@ -12,6 +12,7 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CommonOptions, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session, opened
+from ext4kit.cli.telling import tell_line
 from ext4kit.cli.zones import tell_zone
 from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.filesystem.view import Node
@@ -51,7 +52,9 @@ def _told_if_empty(
     if not count and not session.options.quiet:
         command = command_text("deleted", session.options.image, target)
         text = f"nothing is in {printable_text(target)}; {command} lists what was deleted there"
-        click.echo(f"note: {text}", err=True)
+        if session.options.lost and target.strip("/") == "":
+            text = "no earlier file system with files was found under this one"
+        tell_line(f"note: {text}")
 
 
 def _list_nodes(
@@ -82,7 +85,7 @@ def _tell_of_names(options: CommonOptions, found: Iterable[ListedNames]) -> None
     """Print how to find the names of files that e2fsck moved to `lost+found`."""
     if any(name.startswith(b"#") for each in found for name in each.names) and not options.quiet:
         text = f"`ext4kit versions {options.image} PATH` shows the former names of a #NUMBER here"
-        click.echo(f"note: {text}", err=True)
+        tell_line(f"note: {text}")
 
 
 @click.command(
@@ -125,6 +128,7 @@ def command(
         if options.view != LIVE:
             _list_nodes(session, target, recursive, is_long, human, numbered)
             return
+        session.check_used(session.target(target))
         with progress(options.quiet or not recursive, "reading the tree"):
             found: Iterable[ListedNames] = list_names(
                 session.fs, session.target(target), recursive, hidden

@@ -57,4 +57,6 @@ def _show(session: Session, target: bytes) -> None:
         write_record(inode_record(fs, inode, target))
     else:
         tell_zone()
+        if text := session.inode_text(inode.number):
+            click.echo(text)
         click.echo("\n".join(inode_lines(fs, inode, target)))

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ext4kit.cli.telling import tell_line
+from ext4kit.recovery import Grade
+from ext4kit.report.deleted import counts_line
+from ext4kit.report.safe import shown, unprinted
 from tests.conftest import Cli, Images
 
 _NEXT = re.compile(r"`ext4kit [a-z]+ [^`]+`")
@@ -202,6 +208,75 @@ def test_a_path_that_is_right_is_told_from_options_that_exclude_all(
     assert done.returncode == 0
     told = "deleted files are at or below /project, none of them is selected by the other options"
     assert told in done.stderr and "no such" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("explain", "<99999>"), 2, "no inode 99999: this file system has inodes 1 to "),
+        (("timeline", "--inode", "99999"), 1, "no inode 99999: this file system has inodes 1 to "),
+        (("ls", "<1000>"), 2, "inode 1000 was never used"),
+        (("cat", "<1000>"), 2, "inode 1000 was never used"),
+        (("cat", "448"), 2, "an inode number is written '<448>'"),
+        (("ls", "-r", "--lost"), 2, "no traces of an earlier file system"),
+        (("deleted", "--lost"), 2, "no traces of an earlier file system"),
+        (("export", "--owner", "4242", "--csv", "OUT"), 1, "; owners of the live files: 0 ("),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_told_in_plain_words(
+    unpacked: Images, ext4kit: Cli, tmp_path: Path, words: tuple[str, ...], code: int, text: str
+) -> None:
+    more = [str(tmp_path / "out") if word == "OUT" else word for word in words[1:]]
+    done = ext4kit(words[0], unpacked("ext3").image, *more)
+    assert (done.returncode, text in done.stderr) == (code, True), done.stderr
+
+
+def test_stat_of_a_never_used_inode_says_so_first(unpacked: Images, ext4kit: Cli) -> None:
+    done = ext4kit("stat", unpacked("ext3").image, "<1000>")
+    assert done.stdout.startswith("inode 1000 was never used\nPath:")
+
+
+def test_a_free_inode_is_answered_with_a_whole_command(unpacked: Images, ext4kit: Cli) -> None:
+    image = unpacked("ext3").image
+    done = ext4kit("cat", image, "<140>")
+    assert f"`ext4kit recover {image} --inode 140 -o OUT` recovers" in done.stderr
+
+
+def test_a_record_of_versions_is_refused_in_plain_words(
+    unpacked: Images, ext4kit: Cli, tmp_path: Path
+) -> None:
+    image, out = unpacked("ext3").image, tmp_path / "out"
+    path = "/second/password/invoice/number-0018.txt"
+    assert ext4kit("versions", image, path, "-o", out).returncode == 0
+    done = ext4kit("explain", image, "--manifest", out / "manifest.jsonl", "--record", "1")
+    assert done.returncode == 2
+    assert "has no evidence to explain; give the manifest of a `recover`" in done.stderr
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9 ", "right\u202egpj.exe".encode(), b"back\\slash"])
+def test_a_printed_name_is_read_back(name: bytes) -> None:
+    assert unprinted(os.fsencode(shown(b"/a/" + name))) == b"/a/" + name
+
+
+def test_contents_without_a_name_are_counted_beside_files() -> None:
+    grades = dict.fromkeys(Grade, 0) | {Grade.OVERWRITTEN: 253, Grade.CARVED: 253}
+    assert counts_line(grades, contents=253) == (
+        "253 deleted files: 253 overwritten; 253 contents without a name (they may be theirs)"
+    )
+
+
+def test_messages_are_wrapped_at_words_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "note: a long message with `ext4kit recover /a/very/long/path/that/is/not/broken -o OUT`"
+    monkeypatch.setenv("COLUMNS", "30")
+    tell_line(text)
+    assert capsys.readouterr().err == f"{text}\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    tell_line(text)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 2 and " ".join(map(str.strip, lines)) == text
+    assert "  /a/very/long/path/that/is/not/broken" in lines
 
 
 def test_totals_are_of_all_files_and_the_listed_ones_are_counted(
