@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from ext4kit.cli.options import CommonOptions
+from ext4kit.cli.telling import tell_line
 from ext4kit.errors import Ext4kitError
 from ext4kit.filetypes.categories import Category, category_of_name
 from ext4kit.logs import LogFilter, LogFindings
 from ext4kit.recovery import DeletedFiles
 from ext4kit.recovery.nearest import Near, nearest_paths
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
-from ext4kit.recovery.summary import DeletedOverview
+from ext4kit.recovery.summary import DeletedOverview, Unselected
 from ext4kit.report.answers import contents_text, reach_text
 from ext4kit.report.phrases import command_text, count_text
 from ext4kit.report.safe import shown
@@ -27,7 +30,12 @@ from ext4kit.units import NANOSECONDS, ProgressStep
 from ext4kit.workspace import Workspace
 
 _EXISTS, _MOST_NEAR = "exists", 3
+_FOR_DELETED = {"deleted", "recover", "explain", "versions"}  # commands, by what they answer
+_FOR_LIVE, _FOR_LIVE_FILES = {"ls", "stat", "extract"}, {"cat", "versions"}
+_WRITING = {"recover", "extract"}
 _MOST_CARVED = 16 << 30  # most bytes of unallocated space searched for a message
+_INODES_AT_ONCE, _MOST_OWNERS = 1 << 14, 8
+_MOST_CARVED_BESIDE = 1 << 30  # the same for a message beside a result
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +64,19 @@ class Answers:
         if self.options.quiet:
             return
         for line in self._empty_lines(selection, every):
-            click.echo(f"note: {line[0].lower()}{line[1:]}", err=True)
+            tell_line(f"note: {line[0].lower()}{line[1:]}")
 
     def _empty_lines(self, selection: Selection, every: DeletedFiles) -> Iterator[str]:
         image, overview = self.options.image, DeletedOverview.of(every.files)
+        if self.options.lost and not overview.total:
+            yield "No earlier file system with files was found under this one"
         if overview.total:
             which = "" if selection.is_everything else ", none of them selected"
             latest = overview.newest
             newest = f"; the latest known deletion is {time_text(latest)}" if latest else ""
             yield f"{count_text(overview.total, 'deleted file')} found{which}{newest}"
         if overview.newest is not None and selection.deleted != Limits():
-            since = f"@{overview.newest // NANOSECONDS - 3600}"
+            since = time_text((overview.newest // NANOSECONDS - 3600) * NANOSECONDS)
             command = command_text("deleted", image, "--deleted-since", since)
             yield f"{command} lists the last hour of them"
         if not self.options.lost:
@@ -94,11 +104,50 @@ class Answers:
             command = command_text("recover", image, "--kind", kind, "-o", "OUT")
             yield f"{command} recovers only the {kind}"
 
-    def _carved(self) -> DeletedOverview | None:
+    def unreached_text(self, selection: Selection, found: Unselected) -> str:
+        """The number of files that no path or name selects, as a sentence; "" for none."""
+        if not (selection.paths or selection.names) or self.options.lost:
+            return ""
+        contents: int | None = found.contents
+        if not contents:
+            carved = self._carved(_MOST_CARVED_BESIDE)
+            contents = None if carved is None else carved.total
+        parts = []
+        if found.pathless:
+            more = count_text(found.pathless, "more deleted file")
+            parts.append(f"{more} {'has' if found.pathless == 1 else 'have'} no known path")
+        if contents:
+            parts.append(f"{count_text(contents, 'content')} without a name")
+        if contents is None:
+            parts.append("contents without a name were not counted")
+        if not parts:
+            return ""
+        if contents:
+            parts[-1] += f" {'is' if contents == 1 else 'are'} left"
+        return f"{' and '.join(parts)}; some may belong here"
+
+    def nothing_text(self, wanted: Selection, out: Path) -> str:
+        """That no live file was selected, and which owners there are if one was asked for."""
+        text = f"nothing was selected, so nothing was written to {out}"
+        if wanted.owners:
+            return text + self.owners_text()
+        return f"{text}; {command_text('ls', self.options.image, '-r')} lists what exists"
+
+    def owners_text(self) -> str:
+        """The owners of live files, as the end of a message."""
+        counts: Counter[int] = Counter()
+        for tree in self.workspace.fs.tree_pieces():
+            for some in tree.batches(_INODES_AT_ONCE):
+                counts.update(self.workspace.fs.inode_table(tree.inode[some]).uid.tolist())
+        listed = ", ".join(f"{uid} ({count:,})" for uid, count in counts.most_common(_MOST_OWNERS))
+        more = f" and {len(counts) - _MOST_OWNERS:,} more" if len(counts) > _MOST_OWNERS else ""
+        return f"; owners of the live files: {listed}{more}"
+
+    def _carved(self, most: int = _MOST_CARVED) -> DeletedOverview | None:
         """Counts of the content in unallocated space; None if it is too large to search here."""
         space = UnallocatedSpace(self.workspace.history()).runs_with_data
         size = self.workspace.fs.superblock.block_size
-        if int(space.length.sum()) * size > _MOST_CARVED:
+        if int(space.length.sum()) * size > most:
             return None
         with self.step("searching unallocated space") as tell:
             found = self.workspace.deleted(sources=ALL_SOURCES, progress=tell)
@@ -110,14 +159,14 @@ class Answers:
             return
         image, count = self.options.image, len(timeline)
         for path in wanted.selection.paths:
-            click.echo(f"note: no event of {shown(path)}{self.nearest_text(path)}", err=True)
+            tell_line(f"note: no event of {shown(path)}{self.nearest_text(path)}")
         text = f"the journal shows {count_text(count, 'event')} and hints"
         if count:
             text += f"; {command_text('timeline', image)} lists them"
         else:
             text += f"; {command_text('deleted', image)} lists deleted files, with their times"
         reach = reach_text(self.workspace)
-        click.echo(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}", err=True)
+        tell_line(f"note: {text}\nnote: {reach[0].lower()}{reach[1:]}")
 
     def tell_no_lines(self, wanted: LogFilter, found: LogFindings) -> None:
         """Tell why no log line was selected, and what to type next."""
@@ -155,36 +204,53 @@ class Answers:
             return f"; {there} lists existing files, {gone} lists deleted files"
         listed = ", ".join(f"{shown(path)} ({state})" for path, state in found)
         path, state = found[0]
-        target = path.decode("utf-8", "replace")
-        words: tuple[object, ...] = ("recover", image, target, "-o", "OUT")
-        if state == _EXISTS:
-            is_file = self.workspace.fs.inode(self.workspace.fs.lookup(path)).kind == "file"
-            words = ("versions" if is_file else "ls", image, target)
+        name = self._command_for(path, state)
+        words: tuple[object, ...] = (name, image, path.decode("utf-8", "replace"))
+        words += ("-o", "OUT") if name in _WRITING else ()
         return f"; nearest: {listed}: {command_text(*words)}"
+
+    def _command_for(self, path: bytes, state: str) -> str:
+        """The command to try with a path: the one that was given, if it has an answer for it."""
+        given = click.get_current_context().command.name or ""
+        if not state.startswith(_EXISTS):
+            return given if given in _FOR_DELETED else "recover"
+        is_file = self.workspace.fs.inode(self.workspace.fs.lookup(path)).kind == "file"
+        if given in _FOR_LIVE or (is_file and given in _FOR_LIVE_FILES):
+            return given
+        if is_file:
+            return "versions"
+        if state == _EXISTS:
+            return "ls"
+        return given if given == "recover" else "deleted"
 
     def nearest(self, wanted: bytes, prefers_deleted: bool = False) -> list[tuple[bytes, str]]:
         """(path, state) of the files nearest to a path: existing, or deleted with a grade."""
         if self.options.quiet:
             return []
         try:
-            states = self._deleted_states()
-            live: set[bytes] = set()
-            near = nearest_paths(wanted, states)
+            grades = self._deleted_states()
+            near = nearest_paths(wanted, grades)
             for tree in self.workspace.fs.tree_pieces():
-                some = nearest_paths(wanted, tree.paths)
-                live.update(one.path for one in some)
-                near += some
+                near += nearest_paths(wanted, tree.paths)
         except Ext4kitError:
             return []
+        states = {one.path: self._state_of(one.path, grades) for one in near}
 
         def order(one: Near) -> tuple[int, bool, int, bytes]:
-            return one.likeness, prefers_deleted and one.path in live, -len(one.path), one.path
+            is_other = prefers_deleted and states[one.path] == _EXISTS
+            return one.likeness, is_other, -len(one.path), one.path
 
         best = sorted(set(near), key=order)[:_MOST_NEAR]
-        return [
-            (one.path, _EXISTS if one.path in live else states.get(one.path, "deleted"))
-            for one in best
-        ]
+        return [(one.path, states[one.path]) for one in best]
+
+    def _state_of(self, path: bytes, grades: Mapping[bytes, str]) -> str:
+        """Whether a path exists, how many deleted files are below it, or that it is deleted."""
+        try:
+            self.workspace.fs.lookup(path)
+        except Ext4kitError:
+            return grades.get(path, "deleted")
+        below = sum(each.startswith(path + b"/") for each in grades)
+        return f"{_EXISTS}; {count_text(below, 'deleted file')} below it" if below else _EXISTS
 
     def _deleted_states(self) -> dict[bytes, str]:
         """The grade of each deleted file by path, or by name if the path is unknown."""

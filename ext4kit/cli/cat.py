@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
 
-from ext4kit import reasons
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import Session, opened
@@ -17,6 +15,7 @@ from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.grades import Grade
 from ext4kit.output.stream import DescriptorWriter
 from ext4kit.problems import Severity
+from ext4kit.report.phrases import command_text
 from ext4kit.report.safe import shown
 
 _EXAMPLE = """\b
@@ -44,15 +43,15 @@ def command(options: CommonOptions, targets: tuple[str, ...], version: int | Non
     """
     with opened(options) as session:
         if version is not None:
-            for target in map(os.fsencode, targets):
+            for target in map(session.target, targets):
                 _write_version(session, target, version)
             return
         if options.view != LIVE:
-            for target in map(os.fsencode, targets):
+            for target in map(session.target, targets):
                 _write_node(session, target)
             return
         session.vouch_for_contents()
-        for target in map(os.fsencode, targets):
+        for target in map(session.target, targets):
             _write(session, target)
 
 
@@ -89,10 +88,14 @@ def _write_node(session: Session, target: bytes) -> None:
 
 def _write(session: Session, target: bytes) -> None:
     fs = session.fs
+    session.check_used(target)
     inode = fs.inode(fs.lookup(target))
     where = f"inode {inode.number}"
     if fs.is_free(inode):
-        fs.problems.add(where, reasons.INODE_FREE.filled(number=inode.number).text)
+        image = session.options.image
+        command = command_text("recover", image, "--inode", inode.number, "-o", "OUT")
+        text = f"the inode is free: {command} recovers what is left of its last file"
+        fs.problems.add(where, f"{text}, and --as-of reads an earlier state")
         return
     if inode.is_directory or inode.device or inode.kind in ("fifo", "socket"):
         raise RequestError(f"{where} is a {inode.kind}; it has no bytes to print")

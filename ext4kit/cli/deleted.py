@@ -161,7 +161,7 @@ def _lines(
         if grade and coloured:
             line = click.style(str(grade), fg=COLOURS[grade]) + line[len(grade) :]
         yield line
-    total = counts_line(overview.grades, overview.earlier)
+    total = counts_line(overview.grades, overview.earlier, overview.nameless_contents)
     count = max(len(listed) - 1, 0)
     yield f"{total}; {count:,} listed" if count < len(deleted) else total
     yield from name_lines(deleted) if names else ()

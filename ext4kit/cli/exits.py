@@ -8,9 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-import click
-
 from ext4kit import __version__
+from ext4kit.cli.telling import tell_line
 from ext4kit.errors import Ext4kitError, OutputError, RequestError
 
 DONE = 0
@@ -26,9 +25,13 @@ class IncompleteError(Ext4kitError):
     """The command started and could not finish: evidence read after the opening is bad."""
 
 
+class NothingSelectedError(RequestError):
+    """Nothing is written, as nothing was selected; an output folder stays as it was."""
+
+
 def exit_code(error: Ext4kitError) -> int:
     """The exit code of an error."""
-    if isinstance(error, OutputError | IncompleteError):
+    if isinstance(error, OutputError | IncompleteError | NothingSelectedError):
         return INCOMPLETE
     return USAGE if isinstance(error, RequestError) else UNREADABLE
 
@@ -78,4 +81,4 @@ def say(message: str) -> None:
     from ext4kit.report.safe import printable_text
 
     lines = " ".join(message.split("\n"))
-    click.echo(f"ext4kit: {printable_text(lines)}", err=True)
+    tell_line(f"ext4kit: {printable_text(lines)}")

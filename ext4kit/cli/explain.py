@@ -77,7 +77,8 @@ def _explain(session: Session, record: RecoveredFile, follows: bool) -> None:
             return
         lines = explanation_lines(explanation.sentences())
     except (LookupError, TypeError, ValueError) as error:
-        raise RequestError(f"not a record of `recover` with evidence: {error!r}") from error
+        text = "this record has no evidence to explain; give the manifest of a `recover`"
+        raise RequestError(text) from error
     click.echo("\n".join([""] * follows + lines))
 
 

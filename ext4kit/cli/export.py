@@ -15,6 +15,7 @@ from ext4kit.cli.options import CONTEXT, Command, CommonOptions
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import opened
 from ext4kit.cli.several import for_each_volume
+from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import named
 from ext4kit.errors import RequestError
 from ext4kit.export import DATABASE, HASHES, PARTS, Export, Subject, Target, exporting
@@ -124,6 +125,11 @@ def command(
                     is_whole,
                 )
             _tell(export, targets, options)
+            if not (selection.is_everything or export.counts["live"] or export.counts["deleted"]):
+                text = "no live or deleted file was selected"
+                text += session.answers.owners_text() if selection.owners else ""
+                tell_line(f"ext4kit: {text}")
+                session.is_incomplete = True
 
 
 def _check(targets: list[Target], prints: bool) -> None:

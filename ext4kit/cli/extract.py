@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from ext4kit.cli.custody import Custody, custody, keeping
+from ext4kit.cli.exits import NothingSelectedError
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, output_option, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.restoring import restore_option
 from ext4kit.cli.selecting import SelectionOptions, live_selection
 from ext4kit.cli.session import opened, show
-from ext4kit.output.extraction import extract, extraction_lines, extraction_record
+from ext4kit.output.extraction import ExtractionResult, extract, extraction_lines, extraction_record
 from ext4kit.output.restoring import RestoredParts
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size
@@ -64,12 +64,14 @@ def command(
     """  # noqa: D301 -- click reads the backspace
     with opened(options, folder=out) as session:
         evidence = session.evidence_files
-        names = [os.fsencode(one) for one in targets]
+        names = [session.target(one) for one in targets]
         session.vouch_for_contents()
         with keeping(custody, session, out) as case:
             with progress(options.quiet, "extracting") as tell:
                 wanted = chosen.selection(session.time_of)
                 result = extract(session.fs, names, out, evidence, tell, wanted, parts)
+            if result == ExtractionResult():
+                raise NothingSelectedError(session.answers.nothing_text(wanted, out))
             counts = asdict(result)
             case.counts = counts | counts.pop("grades")
             where = printable_text(str(out))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import click
@@ -13,12 +13,14 @@ from ext4kit.cli.options import packed
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import KnownOptions
 from ext4kit.cli.session import Session
+from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import named
 from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
-from ext4kit.report.safe import shown
+from ext4kit.report.phrases import count_text
+from ext4kit.report.safe import shown, unprinted
 from ext4kit.selection import Selection
 
 _BY_WORTH = (Grade.OVERWRITTEN, Grade.CARVED, Grade.PARTIAL, Grade.CONSISTENT, Grade.INTACT)
@@ -87,6 +89,7 @@ def deleted_files(
     sources = _sources_for(search, selection)
     existing = () if may_be_live or session.options.lost else _existing(session, selection)
     deleted = _find(session, search.versions or bool(existing), sources)
+    selection = _unescaped(selection, deleted, existing)
     least = _BY_WORTH.index(Grade(search.least))
     lists = known.files(session.fs)
     selection = known.restrict(selection, lists)
@@ -99,13 +102,13 @@ def deleted_files(
     counts = {path: sum(map(_fits(path), earlier)) for path in existing}
     has_near = False
     unmatched = _unmatched(session, selection, deleted, chosen, counts)
-    for text, near in () if may_be_live else unmatched:
-        click.echo(f"ext4kit: {text}", err=True)
-        session.is_incomplete = True
-        has_near |= near
+    for text, is_enough, is_missing in () if may_be_live else unmatched:
+        tell_line(f"ext4kit: {text}")
+        session.is_incomplete |= is_missing
+        has_near |= is_enough
     for path, count in counts.items():
         if count and any(map(_fits(path), chosen)) and not session.options.quiet:
-            click.echo(f"note: {shown(path)}: {_versions_text(count)}", err=True)
+            tell_line(f"note: {shown(path)}: {_versions_text(count)}")
     if least:
         chosen = replace(chosen, files=[one for one in chosen if one.grade in _BY_WORTH[least:]])
     if not (len(chosen) or may_be_live or any(counts.values()) or has_near):
@@ -122,14 +125,14 @@ def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource
 
 
 def _tell_not_carved(session: Session, chosen: DeletedFiles) -> None:
-    """Report that content was not carved, and which files may therefore lack their content."""
-    text = "content was not carved, because carved files have no path or inode"
-    empty = sum(file.kind == "file" and file.size is None for file in chosen)
-    if empty:
-        text += f"; the blocks of {empty:,} of the selected files are unknown, and carving may find"
-        text += " their content"
-    if not session.options.quiet:
-        click.echo(f"note: {text}; --sources all carves", err=True)
+    """Report files that are not whole, as content without a name was not searched for."""
+    count = sum(file.kind == "file" and not file.grade.is_whole for file in chosen)
+    if count and not session.options.quiet:
+        what = "file is" if count == 1 else "files are"
+        text = (
+            f"{count:,} of the selected {what} not whole; --sources all also searches for content"
+        )
+        tell_line(f"note: {text} without a name, which may be theirs")
 
 
 def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) -> DeletedFiles:
@@ -139,7 +142,7 @@ def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) ->
         found = session.workspace.deleted(versions, sources, show)
     if not (is_quiet or session.options.lost) and session.has_former:
         text = "this volume held another file system before; use --lost to read it"
-        click.echo(f"note: {text}", err=True)
+        tell_line(f"note: {text}")
     return found
 
 
@@ -160,6 +163,18 @@ def _fits(path: bytes) -> Callable[[DeletedFile], bool]:
     return Selection(paths=(path,)).matches_paths
 
 
+def _unescaped(selection: Selection, found: DeletedFiles, existing: Collection[bytes]) -> Selection:
+    """The selection with the names meant by paths in printed form, where a literal one is not."""
+
+    def meant(path: bytes) -> bytes:
+        other = unprinted(path)
+        is_literal = other == path or path in existing or any(map(_fits(path), found))
+        return path if is_literal or not any(map(_fits(other), found)) else other
+
+    paths = tuple(map(meant, selection.paths))
+    return selection if paths == selection.paths else replace(selection, paths=paths)
+
+
 def _versions_text(count: int) -> str:
     return f"the file exists; {count:,} earlier version{'s' * (count != 1)}: add --versions"
 
@@ -170,8 +185,10 @@ def _unmatched(
     found: DeletedFiles,
     kept: DeletedFiles,
     existing: Mapping[bytes, int],
-) -> Iterator[tuple[str, bool]]:
-    """(message, whether it names near paths) for each requested path or inode without a file.
+) -> Iterator[tuple[str, bool, bool]]:
+    """A message for each requested path or inode without a file.
+
+    With it, whether it says enough about other files, and whether nothing is known there.
 
     Args:
         session: the file system.
@@ -184,25 +201,34 @@ def _unmatched(
         if any(map(_fits(path), kept)):
             continue
         if existing.get(path):
-            yield f"{shown(path)}: {_versions_text(existing[path])}", False
+            yield f"{shown(path)}: {_versions_text(existing[path])}", False, True
             continue
         if path in existing:
             text = "the file exists, and no earlier version of it was found"
-            yield f"no such deleted file: {shown(path)}; {text}", False
+            yield f"no such deleted file: {shown(path)}; {text}", False, True
             continue
-        name = path.rpartition(b"/")[2]
-        same = sum(file.path is None and file.name == name for file in found)
-        text = f"no such deleted file: {shown(path)}"
-        if same:
-            hint = f"{same} of that name are in unknown directories: give the name without a slash"
-            yield f"{text}; {hint}", False
-            continue
-        near = session.answers.nearest(path, prefers_deleted=True)
-        yield text + session.answers.near_text(near), bool(near)
+        yield _nothing_at(session, path, found)
     if selection.numbers:
         for number in set(selection.numbers) - {file.number for file in kept}:
             state = _state_of(session.fs, number)
-            yield f"no such deleted file: inode {number}{state}", False
+            yield f"no such deleted file: inode {number}{state}", False, True
+
+
+def _nothing_at(session: Session, path: bytes, found: DeletedFiles) -> tuple[str, bool, bool]:
+    """The message for a path at which nothing exists and nothing is selected, as `_unmatched`."""
+    fits = _fits(path)
+    if count := sum(not file.superseded and fits(file) for file in found):
+        verb, what = ("is", "it") if count == 1 else ("are", "them")
+        text = f"{count_text(count, 'deleted file')} {verb} at or below {shown(path)}"
+        return f"{text}, none of {what} is selected by the other options", True, False
+    name = path.rpartition(b"/")[2]
+    same = sum(file.path is None and file.name == name for file in found)
+    text = f"no such deleted file: {shown(path)}"
+    if same:
+        hint = f"{same} of that name are in unknown directories: give the name without a slash"
+        return f"{text}; {hint}", False, True
+    near = session.answers.nearest(path, prefers_deleted=True)
+    return text + session.answers.near_text(near), bool(near), True
 
 
 def _state_of(fs: FileSystem, number: int) -> str:

@@ -13,12 +13,13 @@ import signal
 import sys
 import time
 from _thread import interrupt_main, start_new_thread
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from ext4kit.signals import INTERRUPTING
 
-_LINE = b"ext4kit: interrupted\n"
+_LINE = b"ext4kit: interrupted"
 _PATIENCE = 1.0  # seconds for the clean-up, in which further interrupts are ignored
 _SOON = 0.01  # seconds until a lost interrupt is raised again
 
@@ -29,11 +30,13 @@ class Interrupts:
     Attributes:
         is_working: whether a command runs, which cleans up when an exception is raised in it.
         came: whether an interrupt came while a command ran, even if its exception was lost.
+        outcome: what the interrupted command has done, for the line.
     """
 
     def __init__(self) -> None:
         self.is_working = False
         self.came = False
+        self.outcome = ""
         self._was_lost = False
         self._quiet_until = 0.0
         self._leave: Callable[[int, FrameType | None], object] = signal.default_int_handler
@@ -54,7 +57,17 @@ class Interrupts:
     def say(self) -> None:
         """Write one line directly to the descriptor, because the stream may be in use."""
         if sys.stderr is not None:
-            os.write(2, _LINE)
+            text = f"; {self.outcome}" if self.outcome else ""
+            os.write(2, _LINE + text.encode("utf-8", "backslashreplace") + b"\n")
+
+    @contextmanager
+    def explained(self, text: Callable[[], str]) -> Iterator[None]:
+        """Context manager: a text says what an interrupted command has done."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.outcome = text()
+            raise
 
     def _answer(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()

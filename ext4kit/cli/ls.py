@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -14,6 +13,7 @@ from ext4kit.cli.options import CommonOptions, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import KnownOptions, known_options
 from ext4kit.cli.session import Session, opened
+from ext4kit.cli.telling import tell_line
 from ext4kit.cli.zones import tell_zone
 from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.filesystem.view import Node
@@ -55,7 +55,9 @@ def _told_if_empty(
     if not count and not session.options.quiet:
         command = command_text("deleted", session.options.image, target)
         text = f"nothing is in {printable_text(target)}; {command} lists what was deleted there"
-        click.echo(f"note: {text}", err=True)
+        if session.options.lost and target.strip("/") == "":
+            text = "no earlier file system with files was found under this one"
+        tell_line(f"note: {text}")
 
 
 def _list_nodes(
@@ -70,7 +72,7 @@ def _list_nodes(
     """List the nodes of the tree that `--view` selects."""
     lists = known.files(session.fs)
     selection = known.restrict(Selection(), lists)
-    node = session.view.lookup(os.fsencode(target))
+    node = session.view.lookup(session.target(target))
     nodes: Iterable[Node] = node.children() if node.kind == "directory" else (node,)
     if recursive:
         nodes = chain.from_iterable(some.nodes for some in session.view.walk(selection, node))
@@ -96,7 +98,7 @@ def _tell_of_names(options: CommonOptions, found: Iterable[ListedNames]) -> None
     """Print how to find the names of files that e2fsck moved to `lost+found`."""
     if any(name.startswith(b"#") for each in found for name in each.names) and not options.quiet:
         text = f"`ext4kit versions {options.image} PATH` shows the former names of a #NUMBER here"
-        click.echo(f"note: {text}", err=True)
+        tell_line(f"note: {text}")
 
 
 @click.command(
@@ -143,9 +145,10 @@ def command(
             _list_nodes(session, target, recursive, is_long, human, numbered, known)
             return
         lists = known.files(session.fs)
+        session.check_used(session.target(target))
         with progress(options.quiet or not recursive, "reading the tree"):
             found: Iterable[ListedNames] = list_names(
-                session.fs, os.fsencode(target), recursive, hidden
+                session.fs, session.target(target), recursive, hidden
             )
         if lists is not None:
             selection = known.restrict(Selection(), lists)

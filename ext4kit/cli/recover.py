@@ -8,12 +8,14 @@ from pathlib import Path
 import click
 
 from ext4kit.cli.custody import Custody, begin, custody, keeping
+from ext4kit.cli.exits import NothingSelectedError
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
+from ext4kit.cli.interrupts import INTERRUPTS
 from ext4kit.cli.options import CONTEXT, CommonOptions, packed
 from ext4kit.cli.recovery_reports import write_reports
 from ext4kit.cli.restoring import restore_option
-from ext4kit.cli.resuming import check_resumed
+from ext4kit.cli.resuming import check_resumed, stopped_text
 from ext4kit.cli.selecting import (
     KnownOptions,
     SelectionOptions,
@@ -24,7 +26,7 @@ from ext4kit.cli.session import Session, opened, show
 from ext4kit.cli.several import for_each_volume
 from ext4kit.errors import RequestError
 from ext4kit.output.restoring import DEFAULT_PARTS, RestoredParts
-from ext4kit.recovery import DeletedFiles, RecoveryResult, recover
+from ext4kit.recovery import DeletedFiles, Grade, RecoveryResult, recover
 from ext4kit.recovery.placing import PartialFiles
 from ext4kit.report.deleted import (
     deleted_records,
@@ -33,6 +35,7 @@ from ext4kit.report.deleted import (
     recovery_record,
     salvage_counts,
 )
+from ext4kit.report.phrases import command_text
 from ext4kit.report.safe import printable_text
 
 _EXAMPLE = """\b
@@ -114,20 +117,35 @@ def command(
         raise RequestError("name an output folder with -o, or list the files with --dry-run")
     with opened(options, folder=out, is_resumed=writing.resume) as session:
         if out is None:
-            deleted = deleted_files(session, search, chosen.selection(session.time_of), known=known)
-            show(options, deleted_records(deleted), dry_run_lines(deleted))
+            selection = chosen.selection(session.time_of)
+            found = deleted_files(session, search, selection, known=known)
+            show(options, deleted_records(found), dry_run_lines(found))
             return
         if writing.resume:
             check_resumed(out, session)
-        with keeping(custody, session, out) as case:
-            deleted = deleted_files(session, search, chosen.selection(session.time_of), known=known)
+        selection = chosen.selection(session.time_of)
+        deleted: DeletedFiles | None = None
+        with (
+            keeping(custody, session, out) as case,
+            INTERRUPTS.explained(lambda: stopped_text(out, case.command, deleted)),
+        ):
+            deleted = deleted_files(session, search, selection, known=known)
+            is_all = selection.is_everything and search.least == Grade.OVERWRITTEN
+            is_all = is_all and known == KnownOptions()
+            if not (is_all or len(deleted)):
+                raise NothingSelectedError(f"nothing was selected, so nothing was written to {out}")
             begin(case, session, out, writing.resume)
             salvage = _recover(session, deleted, out, writing)
             case.counts = salvage_counts(salvage)
+            unreached = session.answers.unreached_text(selection, deleted.unselected)
             if not writing.no_readme:
-                write_reports(session, case, out, writing.partial, salvage.kept)
+                write_reports(session, case, out, writing.partial, salvage, unreached, is_all)
             where = printable_text(str(out))
-            show(options, [recovery_record(salvage, where)], recovery_lines(salvage, where))
+            if unreached:
+                command = command_text("recover", options.image, "-o", "NEW")
+                unreached += f": {command} brings them"
+            lines = recovery_lines(salvage, where, unreached)
+            show(options, [recovery_record(salvage, where)], lines)
         session.is_incomplete |= bool(salvage.incomplete)
 
 

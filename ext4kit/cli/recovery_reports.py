@@ -15,6 +15,7 @@ from ext4kit.output.case import Case
 from ext4kit.output.manifest import README, REPORT
 from ext4kit.output.new_file import whole_file
 from ext4kit.output.rooted import write_all
+from ext4kit.recovery import RecoveryResult
 from ext4kit.recovery.placing import PartialFiles
 from ext4kit.report.recovery_page import recovery_page
 from ext4kit.report.recovery_readme import readme_text
@@ -23,9 +24,24 @@ from ext4kit.report.safe import printable_text
 
 
 def write_reports(
-    session: Session, case: Case, out: Path, partial: PartialFiles, kept: int
+    session: Session,
+    case: Case,
+    out: Path,
+    partial: PartialFiles,
+    salvage: RecoveryResult,
+    unreached: str,
+    is_all: bool,
 ) -> None:
     """Write both, from the manifest of the folder.
+
+    Args:
+        session: the file system.
+        case: has the command.
+        out: the folder.
+        partial: where damaged files were written.
+        salvage: the counts.
+        unreached: tells of files that the selection could not reach.
+        is_all: whether everything that was found was to be written.
 
     Raises:
         OutputError: one could not be written.
@@ -37,7 +53,10 @@ def write_reports(
         made=time.time_ns(),
         version=__version__,
         partial=partial,
-        kept=kept,
+        kept=salvage.kept,
+        is_complete=not salvage.incomplete,
+        is_selection=not is_all,
+        unreached=unreached,
         has_explanations=not session.options.lost,
     )
     path = out / MANIFEST

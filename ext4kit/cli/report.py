@@ -21,6 +21,7 @@ from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.selecting import KnownOptions, known_bad_option, known_files, known_options
 from ext4kit.cli.session import Session, opened
 from ext4kit.cli.several import for_each_volume
+from ext4kit.cli.telling import tell_line
 from ext4kit.errors import RequestError
 from ext4kit.output.case import Case
 from ext4kit.problems import worst_first
@@ -172,4 +173,4 @@ def _write(case: TriageReport, session: Session, path: Path) -> None:
     with new_text(path, session.evidence_files) as stream:
         stream.writelines(page_pieces(case))
     if not session.options.quiet:
-        click.echo(f"written: {path}", err=True)
+        tell_line(f"written: {path}")

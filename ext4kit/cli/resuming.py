@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +18,11 @@ from ext4kit.cli.session import Session
 from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.evidence.locator import Locator
 from ext4kit.fields import VolumeFacts
+from ext4kit.output import MANIFEST
 from ext4kit.output.manifest import CASE, read_case
+from ext4kit.recovery import DeletedFiles, is_written
+from ext4kit.report.phrases import command_text
+from ext4kit.report.safe import printable_text
 
 if TYPE_CHECKING:
     from ext4kit.output.case import CaseRecord
@@ -24,6 +30,24 @@ if TYPE_CHECKING:
 _ELSEWHERE = "choose a new or empty folder"
 _FREE = {each.name for kind in (CommonOptions, Custody) for each in fields(kind)}
 _FREE |= {"out", "dry_run", "resume"}  # what is written does not depend on them
+
+
+def stopped_text(out: Path, words: Sequence[str], deleted: DeletedFiles | None) -> str:
+    """How far an interrupted recovery came, and the command that goes on with it."""
+    written = 0
+    with suppress(OSError, ValueError, KeyError), (out / MANIFEST).open(encoding="utf-8") as lines:
+        for record in map(json.loads, lines):
+            written += record["output"] is not None and record["type"] == "file"
+    if deleted is None or not written:
+        return "nothing was written yet"
+    total = sum(file.kind == "file" and is_written(file) for file in deleted)
+    where = printable_text(str(out))
+    return f"{written:,} of {total:,} files written to {where}; go on with {_resuming(words)}"
+
+
+def _resuming(words: Sequence[str]) -> str:
+    """The command that goes on with an unfinished one, in backticks."""
+    return command_text(*words, *["--resume"][: "--resume" not in words])
 
 
 def check_resumed(out: Path, session: Session) -> None:
@@ -61,14 +85,26 @@ def _differences(case: CaseRecord, session: Session) -> Iterator[str]:
         yield f"begun with {then}, not with {now}; give that state"
     command, given = click.get_current_context().command, _parameters(case["command"])
     current = click.get_current_context().params
-    differ = {name for name in current.keys() - _FREE if current[name] != given.get(name)}
+    differ = {
+        name
+        for name in current.keys() - _FREE
+        if _comparable(current[name]) != _comparable(given.get(name))
+    }
     shown = [
-        each.human_readable_name if isinstance(each, click.Argument) else each.opts[-1]
+        "PATH" if isinstance(each, click.Argument) else each.opts[-1]
         for each in command.params
         if each.name in differ
     ]
     if shown:
-        yield f"begun with other values of {', '.join(shown)}; give those of its {CASE}"
+        then_given = _resuming(case["command"][1:])
+        yield f"begun with other values of {', '.join(shown)}; go on with {then_given}"
+
+
+def _comparable(value: object) -> object:
+    """The value of an option or argument; a slash at the end of a path is no difference."""
+    if isinstance(value, tuple) and value and all(isinstance(each, bytes) for each in value):
+        return tuple(b"/" + each.strip(b"/") if b"/" in each else each for each in value)
+    return value
 
 
 def _identity(volume: VolumeFacts) -> tuple[object, ...]:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from ext4kit.cli.exits import INCOMPLETE, IncompleteError
 from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.options import CommonOptions
 from ext4kit.cli.outputs import check_apart, check_places
 from ext4kit.cli.progress import progress
+from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import OpenTime, TypedTime
 from ext4kit.cli.zones import tell_zone, zone_of_image
 from ext4kit.errors import (
@@ -47,6 +50,7 @@ from ext4kit.report.records import (
     write_record,
     write_records,
 )
+from ext4kit.report.safe import unprinted
 from ext4kit.report.times import exact_time
 from ext4kit.units import NANOSECONDS, Moment, Progress
 from ext4kit.zones import times_in
@@ -100,6 +104,45 @@ class Session:
         if not isinstance(given, OpenTime):
             return given
         return _closed(self.options, given, lambda: self.workspace.last_moment)
+
+    def target(self, typed: str) -> bytes:
+        """A typed path; in the form in which paths are printed where there is no literal one."""
+        path = os.fsencode(typed)
+        tree = self.fs if self.options.view == LIVE else self.view
+        for each in (path, unprinted(path)):
+            with suppress(Ext4kitError):
+                tree.lookup(each)
+                return each
+        return path
+
+    def inode_text(self, number: int) -> str:
+        """That an inode number does not exist or was never used; "" else."""
+        last = self.fs.superblock.inodes_count
+        if not 1 <= number <= last:
+            return f"no inode {number}: this file system has inodes 1 to {last:,}"
+        if self.fs.as_of is not None or self.options.view != LIVE:
+            return ""
+        rows, readable = self.fs.inode_rows(np.array([number]))
+        in_use = self.fs.bitmaps.inodes_in_use(np.array([number]))[0]
+        is_used = in_use or rows.any() or not readable.all()
+        return "" if is_used else f"inode {number} was never used"
+
+    def has_path(self, path: bytes) -> bool:
+        """Whether a path exists."""
+        with suppress(Ext4kitError):
+            return self.fs.lookup(path) > 0
+        return False
+
+    def check_used(self, target: bytes) -> None:
+        """Reject a target such as `<3000>` if the inode was never used.
+
+        Raises:
+            RequestError: the bytes of the inode are all zero.
+        """
+        number = target[1:-1] if target[:1] + target[-1:] == b"<>" else b""
+        text = self.inode_text(int(number)) if number.isdigit() else ""
+        if text:
+            raise RequestError(text)
 
     def step(self, title: str) -> AbstractContextManager[Progress | None]:
         """The progress of one long step, shown only on a terminal."""
@@ -197,6 +240,12 @@ def opened(
 def _final(session: Session, error: Ext4kitError) -> Ext4kitError | IncompleteError:
     """The error that ends a command: adds the nearest paths, or marks a read as incomplete."""
     if isinstance(error, NotFoundError):
+        number = error.path.strip(b"<>")
+        if number.isdigit():
+            if number == error.path:
+                return RequestError(f"{error}; an inode number is written '<{int(number)}>'")
+            if text := session.inode_text(int(number)):
+                return RequestError(text)
         return RequestError(f"{error}{session.answers.nearest_text(error.path)}")
     is_reading = isinstance(error, AccessError | CorruptError)
     return (
@@ -230,7 +279,7 @@ def _tell_all(session: Session) -> int:
     if errors and len(table):
         lost = int((table[:, 1] - table[:, 0]).sum())
         where = "one range" if len(table) == 1 else f"{len(table):,} ranges"
-        click.echo(f"ext4kit: {lost:,} bytes of the image are unreadable, in {where}", err=True)
+        tell_line(f"ext4kit: {lost:,} bytes of the image are unreadable, in {where}")
     return errors
 
 
@@ -246,7 +295,7 @@ def tell(collected: tuple[Problems, ...], options: CommonOptions) -> int:
         total = errors
     sys.stdout.flush()
     for line in problem_lines(kept, total, errors):
-        click.echo(line, err=True)
+        tell_line(line)
     return errors
 
 
@@ -305,7 +354,7 @@ def chosen_volume(image: Image, options: CommonOptions) -> ImageVolume:
         from ext4kit.report.volumes import volume_lines
 
         for line in volume_lines([volume.facts for volume in image.volumes]):
-            click.echo(line, err=True)
+            tell_line(line)
         raise
     except UnsupportedError as error:
         tell((image.problems,), options)
@@ -380,7 +429,7 @@ def _closed(options: CommonOptions, given: OpenTime, last_moment: Callable[[], i
     hint = "" if options.from_now else "; --from-now counts from the clock"
     times = f"{exact_time(found)}, counted from {ground}, {exact_time(now)}"
     if not options.quiet:
-        click.echo(f"note: {given.text} is {times}{hint}", err=True)
+        tell_line(f"note: {given.text} is {times}{hint}")
     return found
 
 
@@ -404,4 +453,4 @@ def _tell_moment(fs: FileSystem, wanted: int) -> None:
     if fs.as_of_time >= 0:
         before = (wanted - fs.as_of_time) / NANOSECONDS
         text += f", committed {exact_time(fs.as_of_time)}, {before:,.3f} s before that time"
-    click.echo(text, err=True)
+    tell_line(text)

@@ -22,6 +22,7 @@ from ext4kit.cli.interrupts import INTERRUPTS
 from ext4kit.cli.options import Command, CommonOptions, Decorator, shared
 from ext4kit.cli.outputs import check_places
 from ext4kit.cli.session import chosen_volume, image_of
+from ext4kit.cli.telling import tell_line
 from ext4kit.errors import RequestError
 from ext4kit.evidence import Volume
 from ext4kit.opening import Image
@@ -116,7 +117,7 @@ def _volumes(image: Image, options: CommonOptions) -> list[Volume]:
     ]
     if others and not options.quiet:
         text = f"not ext2, ext3 or ext4, and left out: volume {', '.join(others)}"
-        click.echo(f"note: {printable_text(str(options.image))}: {text}", err=True)
+        tell_line(f"note: {printable_text(str(options.image))}: {text}")
     return found
 
 
@@ -134,7 +135,7 @@ def _head(options: CommonOptions) -> None:
     if not options.json:
         click.echo(text)
     if not options.quiet and not (sys.stdout.isatty() and sys.stderr.isatty()):
-        click.echo(text, err=True)
+        tell_line(text)
 
 
 def _code_of(work: Callable[[], int]) -> int:

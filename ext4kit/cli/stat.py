@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from ext4kit.cli.help import GroupedCommand
@@ -35,7 +33,7 @@ def command(options: CommonOptions, targets: tuple[str, ...]) -> None:
     that the journal does not record are shown as unknown, and the exit code is 1.
     """
     with opened(options) as session:
-        for place, target in enumerate(map(os.fsencode, targets)):
+        for place, target in enumerate(map(session.target, targets)):
             if place and not options.json:
                 click.echo()
             if options.view == LIVE:
@@ -59,4 +57,6 @@ def _show(session: Session, target: bytes) -> None:
         write_record(inode_record(fs, inode, target))
     else:
         tell_zone()
+        if text := session.inode_text(inode.number):
+            click.echo(text)
         click.echo("\n".join(inode_lines(fs, inode, target)))

@@ -10,6 +10,7 @@ from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, event_selection
 from ext4kit.cli.session import opened, show
 from ext4kit.cli.several import for_each_volume
+from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import TIME_HELP, TypedTime, moment
 from ext4kit.errors import RequestError
 from ext4kit.report.event_bursts import burst_lines, burst_record
@@ -103,6 +104,11 @@ def command(
             is_empty = show(options, records, lines) == 1  # only the summary
         if is_empty:
             session.answers.tell_no_events(wanted, timeline)
+            session.is_incomplete |= any(map(session.inode_text, chosen.numbers)) or any(
+                not session.has_path(path) for path in chosen.paths
+            )
+            for text in filter(None, map(session.inode_text, chosen.numbers)):
+                tell_line(f"ext4kit: {text}")
 
 
 def _kinds(kinds: tuple[str, ...], no_hints: bool, all_hints: bool) -> tuple[EventKind, ...]:

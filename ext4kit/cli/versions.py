@@ -13,6 +13,7 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session, opened, show
+from ext4kit.cli.telling import tell_line
 from ext4kit.errors import RequestError
 from ext4kit.output import MANIFEST, Manifest, OutputDirectory, UnwritableError, output_limit
 from ext4kit.recovery.file_versions import FileVersion, find_versions
@@ -116,4 +117,4 @@ def _write(session: Session, found: list[FileVersion], out: Path) -> None:
             manifest.append(version_record(version, written))
     output.report(session.fs.problems)
     if not session.options.quiet:
-        click.echo(f"note: {len(found):,} versions and {MANIFEST} are in {out}", err=True)
+        tell_line(f"note: {len(found):,} versions and {MANIFEST} are in {out}")

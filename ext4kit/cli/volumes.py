@@ -8,6 +8,7 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import image_of, tell
+from ext4kit.cli.telling import tell_line
 from ext4kit.cli.zones import tell_zone
 from ext4kit.errors import RequestError
 from ext4kit.evidence import Evidence
@@ -53,7 +54,7 @@ def command(options: CommonOptions, scan: bool) -> None:
         if scan:
             _scan(image, options)
         elif not options.quiet and not any(each.kind != UNKNOWN for each in volumes):
-            click.echo("note: --scan finds file systems by their superblocks", err=True)
+            tell_line("note: --scan finds file systems by their superblocks")
         if tell((image.problems,), options):
             raise click.exceptions.Exit(1)
 

@@ -64,6 +64,7 @@ class Export:
     Attributes:
         counts: number of files by state, of events, hints, findings and signs.
         grades: number of deleted files by grade, without earlier versions.
+        contents: number of contents without an inode, which `grades` counts too.
     """
 
     def __init__(self, subject: Subject, formats: dict[str, Format]) -> None:
@@ -71,6 +72,7 @@ class Export:
         self.formats = formats
         self.counts: Counter[str] = Counter()
         self.grades: Counter[Grade] = Counter()
+        self.contents = 0
         self._digester = Digester(subject.hashes, self.fs.blocks) if subject.hashes else None
         self._ranges = self._any(lambda each: each.takes_ranges)
 
@@ -102,6 +104,7 @@ class Export:
         types = self._any(lambda each: each.takes_types)
         for batch in gone_batches(files, self._ranges, self._digester, progress, types):
             self._give(batch)
+            self.contents += sum(bool(row.gone and row.gone.inode is None) for row in batch.rows)
             self.grades.update(
                 row.gone.grade for row in batch.rows if row.gone and row.state is RowState.DELETED
             )

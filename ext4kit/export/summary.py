@@ -23,7 +23,7 @@ def export_lines(export: Export, targets: Sequence[Target]) -> Iterator[str]:
     yield ""
     yield ", ".join(parts) or "nothing there"
     if counts["deleted"]:  # as in the output of `deleted`
-        yield counts_line(_grades(export))
+        yield counts_line(_grades(export), contents=export.contents)
     if counts["undated"]:
         yield f"{counts['undated']:,} events have no time: Timesketch does not get them"
 

@@ -100,6 +100,8 @@ def extract(
 ) -> ExtractionResult:
     """Copy targets below `out/files` (by number: `out/unnamed`), with `out/manifest.jsonl`.
 
+    If nothing is selected, `out` is not made.
+
     Args:
         fs: the file system.
         targets: paths, globs and inode numbers; all files below a directory are copied.
@@ -114,12 +116,14 @@ def extract(
         OutputError: `out` cannot be written further; the manifest is valid up to that point.
     """
     walks = _walks(fs, targets, selection or Selection())
+    every = chain.from_iterable(_items(fs, *walk, progress) for walk in walks)
+    if (first := next(every, None)) is None:
+        return ExtractionResult()
     output = OutputDirectory(out, evidence, output_limit(fs.blocks), parts)
     result = ExtractionResult()
     try:
         with Manifest(out) as manifest:
-            every = (_items(fs, *walk, progress) for walk in walks)
-            _Extraction(fs, output, manifest, result).write_all(chain.from_iterable(every))
+            _Extraction(fs, output, manifest, result).write_all(chain([first], every))
             output.report(fs.problems)
     except OSError as error:
         raise OutputError(f"{out / MANIFEST}: {error.strerror}") from error

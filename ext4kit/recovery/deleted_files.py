@@ -11,7 +11,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.known.files import KnownFiles
 from ext4kit.problems import Problems
 from ext4kit.recovery.model import DeletedFile, RemovedName
-from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
+from ext4kit.recovery.summary import DeletedOverview, FolderDeletions, Unselected
 from ext4kit.selection import Selection, known_key
 
 
@@ -50,11 +50,15 @@ class DeletedFiles:
 
     The record of a file may be built each time it is read, so a loop over many files should run
     only once.
+
+    Attributes:
+        unselected: what a selection left out that has no path.
     """
 
     fs: FileSystem
     files: Sequence[DeletedFile]
     _names: Callable[[], list[RemovedName]] | None = field(repr=False, compare=False, default=None)
+    unselected: Unselected = field(compare=False, default=Unselected())
 
     def removed_names(self) -> list[RemovedName] | None:
         """Removed entries that are not reported as names of files; None for a lost file system."""
@@ -74,8 +78,15 @@ class DeletedFiles:
                 if selection.matches_name(one.name) and selection.matches_path(one.path, one.name)
             ]
 
-        files = [file for file in self.files if selection.selects(file)]
-        return DeletedFiles(self.fs, files, removed_names if names else None)
+        files, pathless, contents = list[DeletedFile](), 0, 0
+        for file in self.files:
+            if selection.selects(file):
+                files.append(file)
+            elif file.path is None and not file.superseded:
+                contents += file.inode is None
+                pathless += file.inode is not None
+        others = Unselected(pathless, contents)
+        return DeletedFiles(self.fs, files, removed_names if names else None, others)
 
     def marked(self, known: KnownFiles) -> DeletedFiles:
         """The same files, each with the list that has its content (`DeletedFile.known`)."""

@@ -22,8 +22,9 @@ class Likeness(IntEnum):
     OTHER_ROOT = 1  # is the end of the wanted path, which also has the mount point
     BELOW = 2  # ends with the wanted path, which lacks the directories above
     NAME = 3  # has the same last name
-    PART = 4  # its last name contains the wanted name or matches the wanted pattern, ignoring case
-    SIMILAR = 5  # has nearly the same last name
+    NUMBER = 4  # has the same last name but for zeros before a number, or - _ and blanks
+    PART = 5  # its last name contains the wanted name or matches the wanted pattern, ignoring case
+    SIMILAR = 6  # has nearly the same last name
 
 
 class Near(NamedTuple):
@@ -55,6 +56,9 @@ class _Search:
         self._path = b"/" + b"/".join(self._parts)
         self._name = self._parts[-1] if self._parts else b""
         self._ends = [b"/" + b"/".join(self._parts[at:]) for at in range(1, len(self._parts))]
+        self._folded = _folded(self._name)
+        self._has_end = b"." in self._name
+        self._has_number = re.search(rb"\d", self._name) is not None
         self._pattern = None
         if is_glob(self._name):
             self._pattern = re.compile(path_pattern(self._name), re.DOTALL)
@@ -80,6 +84,8 @@ class _Search:
     def _by_name(self, path: bytes, name: bytes) -> Near | None:
         if name == self._name:
             return Near(Likeness.NAME, path)
+        if self._has_number and self._folded == _folded(name if self._has_end else _stem(name)):
+            return Near(Likeness.NUMBER, path)
         if len(self._name) >= _LEAST and self._name in name:
             return Near(Likeness.PART, path)
         self._matcher.set_seq1(name.decode("latin-1"))
@@ -87,3 +93,12 @@ class _Search:
         if min(matcher.real_quick_ratio(), matcher.quick_ratio()) < _CLOSE:
             return None
         return Near(Likeness.SIMILAR, path) if matcher.ratio() >= _CLOSE else None
+
+
+def _stem(name: bytes) -> bytes:
+    return name.rpartition(b".")[0] or name
+
+
+def _folded(name: bytes) -> bytes:
+    """A name without zeros before its numbers, and with one kind of separator."""
+    return re.sub(rb"[-_\s]+", b"-", re.sub(rb"(?<!\d)0+(?=\d)", b"", name))

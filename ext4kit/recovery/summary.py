@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ext4kit.bursts import Burst, BurstItem, find_bursts
 from ext4kit.recovery.model import DeletedFile, Grade
@@ -18,6 +19,18 @@ def is_telling(file: DeletedFile) -> bool:
     if file.inode is None:
         return False
     return file.path is not None or file.name is not None or file.grade is not Grade.OVERWRITTEN
+
+
+class Unselected(NamedTuple):
+    """Deleted files that are not selected, and that no path can select.
+
+    Attributes:
+        pathless: number of files with an inode and without a known path.
+        contents: number of contents without an inode.
+    """
+
+    pathless: int = 0
+    contents: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +113,11 @@ class DeletedOverview:
     def grades(self) -> dict[Grade, int]:
         """Number of files of each grade, in the order of the grades, without earlier versions."""
         return {grade: self.found[grade] for grade in Grade}
+
+    @property
+    def nameless_contents(self) -> int:
+        """Number of contents without an inode, which `grades` and `total` count too."""
+        return sum(self.contents.values()) + self.fragments
 
     @property
     def total(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
@@ -14,9 +14,9 @@ from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_
 from ext4kit.recovery.model import Unbound
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
 from ext4kit.report.known_marks import known_text
-from ext4kit.report.phrases import already_text
+from ext4kit.report.phrases import count_text, resumed_text
 from ext4kit.report.safe import printable, shown
-from ext4kit.report.tables import TableText, human_size, table_lines
+from ext4kit.report.tables import TableText, human_size, table_lines, wrapped
 from ext4kit.report.times import time_text
 
 _GRADES = tuple(Grade)
@@ -120,11 +120,21 @@ def _file_type_text(file: DeletedFile) -> str:
     return f"{kind}, boundaries uncertain" if file.problems else kind
 
 
-def counts_line(grades: dict[Grade, int], earlier: int = 0) -> str:
-    """Counts such as `12 intact, 3 partial, ...`, without grades that do not occur."""
+def counts_line(every: Mapping[Grade, int], earlier: int = 0, contents: int = 0) -> str:
+    """Counts such as `12 intact, 3 partial, ...`, without grades that do not occur.
+
+    Args:
+        every: number of files and contents by grade.
+        earlier: number of earlier versions.
+        contents: number of contents without an inode, all of them carved.
+    """
+    grades = {**every, Grade.CARVED: every[Grade.CARVED] - contents}
     total = sum(grades.values())
     parts = ", ".join(f"{count:,} {grade}" for grade, count in grades.items() if count)
     text = f"{total:,} deleted file{'s' * (total != 1)}" + f": {parts}" * bool(parts)
+    if contents:
+        theirs = " (they may be theirs)" if grades[Grade.OVERWRITTEN] else ""
+        text += f"; {count_text(contents, 'content')} without a name{theirs}"
     return text + f"; {earlier:,} earlier version{'s' * (earlier != 1)}" * bool(earlier)
 
 
@@ -315,13 +325,21 @@ def dry_run_lines(deleted: DeletedFiles) -> Iterator[str]:
     yield f"{done}; nothing was written"
 
 
-def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
-    """Result of a recovery, as a table of grades and sentences."""
+def recovery_lines(salvage: RecoveryResult, out: str, others: str = "") -> list[str]:
+    """Result of a recovery, as a table of grades and sentences.
+
+    Args:
+        salvage: the counts.
+        out: the output folder.
+        others: tells of files that the selection could not reach.
+    """
     rows = [(str(grade), f"{salvage.grades[grade]:,}") for grade in Grade if salvage.grades[grade]]
     lines = table_lines(("grade", "files"), rows, right={1}) + [""] if rows else []
-    lines.append(f"{salvage.written:,} written to {out} ({human_size(salvage.bytes)})")
+    kept = f" and {salvage.kept:,} kept in" if salvage.kept else " to"
+    new = f"{salvage.written - salvage.kept:,} written"
+    lines.append(f"{new}{kept} {out} ({human_size(salvage.bytes)})")
     if salvage.kept:
-        lines.append(already_text(salvage.kept))
+        lines.append(resumed_text(salvage.written, salvage.kept, not salvage.incomplete))
     made = [(salvage.links, "link"), (salvage.folders, "folder")]
     if words := [f"{count:,} {what}{'s' * (count != 1)}" for count, what in made if count]:
         lines.append(" and ".join(words) + " restored")
@@ -329,7 +347,7 @@ def recovery_lines(salvage: RecoveryResult, out: str) -> list[str]:
         lines.append(f"{salvage.recorded:,} recorded in the manifest only")
     if salvage.incomplete:
         lines.append(f"{salvage.incomplete:,} incomplete; the manifest gives the reasons")
-    return lines
+    return [*lines, *wrapped([others])] if others else lines
 
 
 def recovery_record(salvage: RecoveryResult, out: str) -> RecoveryRecord:

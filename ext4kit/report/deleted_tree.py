@@ -34,7 +34,7 @@ def tree_lines(files: Iterable[DeletedFile]) -> Iterator[str]:
         _enter(root, tree_path(file), file)
     yield f"/  {_counts(root)}"
     yield from _below(root)
-    yield counts_line(overview.grades, overview.earlier)
+    yield counts_line(overview.grades, overview.earlier, overview.nameless_contents)
 
 
 def _enter(root: _Folder, path: bytes, file: DeletedFile) -> None:

@@ -19,9 +19,14 @@ def count_text(number: int, word: str) -> str:
     return f"{number:,} {word}{'s' * (number != 1)}"
 
 
-def already_text(kept: int) -> str:
-    """How many of some files an earlier run wrote: `2 of them were there already`."""
-    return f"{kept:,} of them {'was' if kept == 1 else 'were'} there already"
+def resumed_text(written: int, kept: int, is_complete: bool) -> str:
+    """What two runs wrote; `written` has the files of both, `kept` those of the earlier one."""
+    new = written - kept
+    text = f"An earlier run wrote {f'{kept:,} of them, this one {new:,}' if new else 'them'}."
+    if not is_complete:
+        return f"{count_text(written, 'file')} {'is' if written == 1 else 'are'} here. {text}"
+    every = f"all {written:,} files are here, and their hashes are right"
+    return f"Complete: {every if written != 1 else '1 file is here, and its hash is right'}. {text}"
 
 
 def duration_text(span: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ext4kit.filetypes.categories import Category
 from ext4kit.recovery import Grade
 from ext4kit.recovery.placing import FRAGMENTS, OTHER, PartialFiles
-from ext4kit.report.phrases import already_text, count_text
+from ext4kit.report.phrases import count_text, resumed_text
 from ext4kit.report.recovery_summary import NOT_WRITTEN, RecoverySummary
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import time_text
@@ -69,7 +69,7 @@ def sections(summary: RecoverySummary) -> Iterator[ReadmeSection]:
             f"ext4kit {summary.version} found deleted files in the image {summary.image} and wrote"
             f" them here on {time_text(summary.made)}. The image was only read.",
             *(
-                f"{already_text(count)}: an earlier run wrote them, and their hashes are right."
+                resumed_text(summary.written, count, summary.is_complete)
                 for count in [summary.kept]
                 if count
             ),
@@ -169,14 +169,19 @@ def _lost(summary: RecoverySummary) -> ReadmeSection:
         )
     if failed:
         texts.append(f"{count_text(failed, 'file')} could not be written; a new run may do it.")
-    if summary.others:
+    if summary.unreached:
         texts.append(
             f"Directories, links and devices that have a record in manifest.jsonl alone:"
             f" {summary.others:,}. With --restore folders,links directories and links are made."
         )
+    if not texts:
+        what = "selected" if summary.is_selection else "found"
+        texts.append(f"Everything that was {what} was written.")
+    if summary.unreached:
+        texts.append(f"{summary.unreached}.")
     return ReadmeSection(
         "What could not be recovered",
-        tuple(texts) or ("Everything that was found was written.",),
+        tuple(texts),
         _most_common(summary.failed + summary.lost),
     )
 
@@ -188,6 +193,8 @@ def _next(summary: RecoverySummary) -> ReadmeSection:
         ("Also recover earlier versions of files", f"{again} --versions"),
         ("Recover only files of one kind, recognised by their content", f"{again} --kind pictures"),
     ]
+    if summary.unreached:
+        commands.insert(0, ("Files whose path is not known, and contents without a name", again))
     if summary.has_explanations:
         what = "Show the evidence for a file, with byte offsets; N is its number in report.html"
         commands.insert(0, (what, explain))

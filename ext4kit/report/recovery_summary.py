@@ -100,6 +100,9 @@ class RecoverySummary:
         made: time of the recovery, ns since 1970; version: version of the program.
         partial: where damaged files were written.
         kept: files that an earlier run wrote.
+        is_complete: whether each file that was to be written is whole in the folder.
+        is_selection: whether files were selected.
+        unreached: tells of files that the selection could not reach.
         has_explanations: whether `explain` explains the records.
         folders: summaries by folder name; content without an inode is in `carved/KIND`.
         grades: number of written files by grade; a grade without written files has 0.
@@ -117,6 +120,9 @@ class RecoverySummary:
     version: str
     partial: PartialFiles = PartialFiles.APART
     kept: int = 0
+    is_complete: bool = True
+    is_selection: bool = False
+    unreached: str = ""
     has_explanations: bool = True
     folders: dict[str, FolderSummary] = field(default_factory=dict)
     grades: Counter[str] = field(default_factory=Counter)
@@ -155,6 +161,11 @@ class RecoverySummary:
             (self.failed if is_failed else self.lost)[_why(record)] += 1
         elif record["grade"] == Grade.PARTIAL:
             self.damaged[_why(record)] += 1
+
+    @property
+    def written(self) -> int:
+        """Number of written files."""
+        return self.grades.total()
 
     @property
     def whole(self) -> int:

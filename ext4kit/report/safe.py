@@ -21,6 +21,7 @@ _FORMAT_RANGES = (
 _UNSAFE = re.compile(f"[{_FORMAT_RANGES}\\\\]")
 _UNSAFE_BYTES = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
 _UNCLEAR_LINES = re.compile(rb"^ |/ | /| $|^\"", re.MULTILINE)
+_ESCAPED = re.compile(rb"\\(\\|x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5})")
 _PLAIN_LINES = bytes({ord("\n"), *range(0x20, 0x7F)} - {ord("\\")})
 
 
@@ -42,6 +43,26 @@ def shown(name: bytes) -> str:
     '"... "'
     """
     return quoted(printable(name))
+
+
+def unprinted(text: bytes) -> bytes:
+    r"""The name or path that is printed as a text: the reverse of `shown`.
+
+    >>> unprinted(rb'"caf\xe9 "')
+    b'caf\xe9 '
+    """
+    if len(text) > 1 and text[:1] + text[-1:] == b'""':
+        text = text[1:-1]
+    return _ESCAPED.sub(_meant, text)
+
+
+def _meant(match: re.Match[bytes]) -> bytes:
+    digits = match[1]
+    if digits == b"\\":
+        return digits
+    code = int(digits[1:], 16)
+    is_character = code < 0x80 or digits[:1] != b"x"
+    return chr(code).encode("utf-8", "surrogatepass") if is_character else bytes([code])
 
 
 def shown_lines(names: list[bytes]) -> str:

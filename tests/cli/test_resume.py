@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import stat
@@ -16,12 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from time import sleep
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ext4kit.cli import main
+from ext4kit.cli.resuming import stopped_text
+from ext4kit.filesystem import FileSystem
 from ext4kit.output import rooted
+from ext4kit.recovery import DeletedFiles
 from sample_images.recipes.machine import sync
 from sample_images.recipes.score import read_records
 from tests.cli.conftest import ROOT, Run
@@ -77,8 +81,7 @@ def page(out: Path, name: str) -> str:
     """A page without its time, its command and how much was there."""
     text = " ".join((out / name).read_text().split())
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "TIME", text)
-    text = re.sub(r"(<p>)?[\d,]+ of them were? there already.*? right\.(</p>)? ?", "", text)
-    text = re.sub(r"(<p>)?[\d,]+ of them was there already.*? right\.(</p>)? ?", "", text)
+    text = re.sub(r"(<p>)?Complete: all .*? An earlier run wrote .*?\.(</p>)? ?", "", text)
     return re.sub(r"The command was: ext4kit recover [^<]*?(?=</p>| What| The )", "", text)
 
 
@@ -242,7 +245,8 @@ def test_a_signal_at_any_time(plain: Recovery, tmp_path: Path, number: signal.Si
     if number == signal.SIGKILL:
         assert process.returncode in (-number, 0)
     elif process.returncode not in (0, -number):  # not before its first line, nor too late
-        assert (process.returncode, said) == (130, b"ext4kit: interrupted\n")
+        assert (process.returncode, said) == (130, said)
+        assert re.fullmatch(rb"ext4kit: interrupted(; [^\n]+)?\n", said)
     plain.resume(out)
     is_same(out, plain.whole)
 
@@ -255,9 +259,11 @@ def test_a_finished_run_is_verified_and_kept(plain: Recovery, tmp_path: Path) ->
     assert {path: path.stat().st_ino for path in before} == before
     is_same(out, plain.whole)
     said = plain.resume(out).stdout.decode()
-    assert f"{record['kept']} of them were there already\n" in said
+    assert f"0 written and {record['kept']} kept in {out}" in said
+    complete = f"Complete: all {record['kept']} files are here, and their hashes are right."
+    assert complete in said
     for name in ("README.txt", "report.html"):
-        assert f"{record['kept']} of them were there already" in (out / name).read_text()
+        assert complete in " ".join((out / name).read_text().split())
         assert page(out, name) == page(plain.whole, name)
 
 
@@ -437,4 +443,33 @@ def test_several_images_are_gone_on_with(run: Run, deleted: Path, tmp_path: Path
     check(run(*words), 2, "not empty")
     done = run(*words, "--resume")
     assert done.returncode == 0
-    assert b"there already" in done.stdout
+    assert b"Complete: all 100 files are here, and their hashes are right." in done.stdout
+
+
+def test_an_interrupted_run_names_what_is_written_and_the_command(
+    plain: Recovery, tmp_path: Path
+) -> None:
+    out = plain.copy(tmp_path / "it's out")
+    words = plain.words(out)
+    text = stopped_text(out, words, DeletedFiles(cast("FileSystem", None), []))
+    assert text == (
+        f"100 of 0 files written to {out}; go on with `ext4kit {shlex.join([*words, '--resume'])}`"
+    )
+    assert stopped_text(tmp_path / "none", words, None) == "nothing was written yet"
+
+
+def test_a_slash_at_the_end_is_no_difference_and_another_path_names_the_command(
+    run: Run, deleted: Path, tmp_path: Path
+) -> None:
+    path = next(iter(read_records(_whole(run, deleted, tmp_path / "all"))))["path"]
+    top = f"/{path.split('/')[1]}"
+    out = tmp_path / "out"
+    assert run("recover", deleted, top, "-o", out).returncode == 0
+    assert run("recover", deleted, f"{top}/", "-o", out, "--resume").returncode == 0
+    words = shlex.join(["ext4kit", "recover", str(deleted), f"{top}/", "-o", str(out), "--resume"])
+    check(run("recover", deleted, top[1:], "-o", out, "--resume"), 2, f"PATH; go on with `{words}`")
+
+
+def _whole(run: Run, image: Path, out: Path) -> Path:
+    assert run("recover", image, "-o", out).returncode == 0
+    return out

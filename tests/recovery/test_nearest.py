@@ -27,6 +27,9 @@ PATHS = (
         (b"log", Likeness.BELOW, b"/var/log"),
         (b"/home/anna/thesis.odg", Likeness.SIMILAR, PATHS[0]),
         (b"orphan", Likeness.PART, b"orphan-name.doc"),
+        (b"/home/anna/Photos/img-1.jpg", Likeness.NUMBER, PATHS[3]),
+        (b"img 2", Likeness.NUMBER, PATHS[4]),
+        (b"/mnt/disk/home/", Likeness.OTHER_ROOT, b"/home"),
         (b"/srv/caf\xe9/Menu", Likeness.CASE, b"/srv/caf\xe9/menu"),
     ],
 )

@@ -335,6 +335,11 @@ def sightings_per_bin(case: TriageReport, bins: Bins) -> list[int]:
     return counts
 
 
+def files_deleted(found: DeletionStats) -> int:
+    """Number of deleted files, without contents that have no inode."""
+    return found.total - sum(found.contents.values()) - found.fragments
+
+
 def truncation_note(total: int, kept: int, command: str) -> str:
     """Note below a truncated table, "" for a complete one."""
     if total <= kept:

@@ -129,7 +129,7 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
     span = duration_text((log.until_ns or 0) - (log.since_ns or 0)) if known else "nothing"
     return [
         (str(len(summary.suspicions)), f"signs, {strong} strong", "bad" * bool(strong)),
-        (f"{deletions.total:,}", "known deleted files", ""),
+        (f"{words.files_deleted(deletions):,}", "known deleted files", ""),
         (f"{deletions.grades[Grade.INTACT]:,} + {deletions.grades[Grade.CONSISTENT]:,}",
          "intact + consistent", "good"),
         (span, "covered by the journal", ""),

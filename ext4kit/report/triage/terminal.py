@@ -135,7 +135,7 @@ def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
     tiles = [
         (str(len(summary.suspicions)), f"signs, {strong}\N{NO-BREAK SPACE}strong",
          "red" if strong else "green"),
-        (f"{summary.deletions.total:,}", "deleted", "default"),
+        (f"{words.files_deleted(summary.deletions):,}", "deleted files", "default"),
         (f"{grades[Grade.INTACT]:,} + {grades[Grade.CONSISTENT]:,}", "intact + consistent",
          "green" if whole else "default"),
         (reach, "in the journal", "default"),
@@ -238,9 +238,11 @@ def _deletions(case: TriageReport, width: int, ink: Ink) -> Iterable[RenderableT
         yield from _histogram(found.when, ink, width, f"deletions{undated}", None)
     yield from _together(found)
     for title, files in (("Latest", found.latest), ("Largest", found.largest)):
+        if not files:
+            continue
         yield Text(f"\n{title}", "bold")
         yield _files(files, width)
-    if note := words.truncation_note(found.total, len(found.latest), "deleted IMAGE"):
+    if note := words.truncation_note(found.total, len(found.latest), "deleted IMAGE --sources all"):
         yield Text(note, "dim")
 
 
