@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -359,6 +360,64 @@ def test_a_folder_that_became_a_link_is_not_entered(plain: Recovery, tmp_path: P
     plain.resume(out)
     assert entries_of(elsewhere) == before
     assert top.is_symlink()
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_top_folder_whose_name_is_in_use_has_another_in_the_pages(
+    plain: Recovery, tmp_path: Path, is_link: bool
+) -> None:
+    out = plain.copy(tmp_path / "out")
+    tops = [path for path in out.iterdir() if path.is_dir()]
+    assert tops
+    for top in tops:
+        shutil.rmtree(top)
+        if is_link:
+            top.symlink_to(tmp_path)
+        else:
+            top.write_bytes(b"mine")
+    done = plain.resume(out)
+    assert b"internal" not in done.stderr
+    for name in ("README.txt", "report.html"):
+        text = (out / name).read_text()
+        assert [top for top in tops if f"{top.name}~/" not in text] == []
+        if (out / "partial~").exists():
+            assert "Damaged files are in the folder partial~." in " ".join(text.split())
+    assert all(top.is_symlink() if is_link else top.read_bytes() == b"mine" for top in tops)
+
+
+@pytest.mark.parametrize("command", ["recover", "recover --resume", "extract", "versions"])
+def test_two_runs_do_not_write_into_one_folder(
+    plain: Recovery, run: Run, tmp_path: Path, command: str
+) -> None:
+    out, (name, *rest) = tmp_path / "out", command.split()
+    if rest:
+        plain.copy(out)
+    else:
+        out.mkdir()
+    path = {"extract": "/", "versions": "/project/tunnel/ledger-0034.db"}.get(name)
+    words = [name, plain.image, *filter(None, [path]), "-o", out, *rest]
+    words += plain.options if name == "recover" else ()
+    before = entries_of(out)
+    handle = os.open(out, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    check(run(*words), 2, "out is being written by another run")
+    os.close(handle)
+    assert entries_of(out) == before
+    assert run(*words).returncode in (0, 1)
+
+
+def test_a_folder_is_locked_while_a_run_makes_it(plain: Recovery, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = [sys.executable, "-m", "ext4kit", *plain.words(out)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL) as first:
+        while not (out / "case.json").exists():
+            sleep(0.005)
+        first.send_signal(signal.SIGSTOP)
+        check(plain.run(*plain.words(out, "--resume")), 2, "out is being written by another run")
+        check(plain.run(*plain.words(out)), 2, "out is being written by another run")
+        first.send_signal(signal.SIGCONT)
+        first.wait(60)
+    is_same(out, plain.whole)
 
 
 def entries_of(folder: Path) -> dict[Path, tuple[int, int]]:

@@ -10,14 +10,11 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime, timedelta, tzinfo
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from ext4kit.errors import RequestError
-from ext4kit.zones import Zone
 from tests.cli.conftest import ROOT, Run
 
 BERLIN = ("--tz", "Europe/Berlin")
@@ -144,22 +141,6 @@ def test_a_zone_of_this_computer_is_none_of_the_image(
         assert code(with_etc({"etc/localtime": target}), "image") == 2
     image = tmp_path / "system.img"
     assert [code(image, zone) for zone in ("Tokyo", "localtime", "right/Tokyo")] == [0, 2, 2]
-
-
-class _TwoDays(tzinfo):
-    def utcoffset(self, _: datetime | None) -> timedelta:
-        return timedelta(2)
-
-    dst = utcoffset
-
-    def tzname(self, _: datetime | None) -> str:
-        return "hostile"
-
-
-def test_an_offset_that_no_clock_has_is_a_wrong_zone() -> None:
-    """Also where it is not met before the listing has begun."""
-    with pytest.raises(RequestError, match="name the zone, as in --tz Europe/Berlin"):
-        Zone("hostile", _TwoDays()).offset_at(0)
 
 
 @pytest.mark.parametrize(
