@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 
 # Names with blanks at an end, which would be overlooked, and texts that look already quoted.
@@ -69,3 +70,9 @@ class CorruptError(Ext4kitError):
         self.reason = reason
         where = "" if offset is None else f" at byte {offset:,}"
         super().__init__(f"{structure}{where}: {reason}")
+
+
+def write_advice(error: OSError) -> str:
+    """What to do about an error of writing, as the end of a message."""
+    is_full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+    return "free some space" if is_full else "choose another folder"

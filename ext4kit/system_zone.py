@@ -10,21 +10,27 @@ import io
 import os
 import posixpath
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import tzinfo
+from itertools import chain
 from pathlib import Path
 
 from ext4kit.errors import CorruptError, Ext4kitError, RequestError, UnsupportedError
-from ext4kit.zones import DAMAGED, UTC, ZONE_NAME, Zone, named_zone
+from ext4kit.zones import DAMAGED, UTC, Zone, is_zone_name, named_zone
 
 MOST_BYTES = 1 << 16  # of a time zone file; the largest of the tz database have 4 KiB
 _MAGIC, _LEAP_SECONDS = b"TZif", slice(28, 32)  # of its header (RFC 9636)
 _EXT4_TIMES = range(-(1 << 31), (1 << 34) - (1 << 31), 180 * 86_400)
+_LAST_DAYS = range(_EXT4_TIMES[-1] - 732 * 86_400, _EXT4_TIMES[-1], 86_400)
 _LOCALTIME, _TIMEZONE = "etc/localtime", "etc/timezone"
 _FOLDER = "/zoneinfo/"
 _MOST_LINKS = 8
 _MOST_NAME = 64  # characters; the longest of the tz database has 32
+
+_MOST_SHOWN = 80  # characters of the target of a link
+Read = Callable[[str], str | bytes | None]
 
 
 class _Whole(io.BytesIO):
@@ -54,9 +60,17 @@ def _of_file(name: str, data: bytes) -> Zone:
         zone = Zone(name, ZoneInfo.from_file(_Whole(data)))
     except DAMAGED as error:
         raise CorruptError("time zone file", None, "damaged, or something else") from error
-    for each in _EXT4_TIMES:
-        zone.offset_at(each)
+    try:
+        for each in _probes(zone.rules):
+            zone.offset_at(each)
+    except RequestError as error:
+        raise CorruptError("time zone file", None, "an offset is no time of day") from error
     return zone
+
+
+def _probes(rules: tzinfo) -> Iterator[int]:
+    """Times that together meet each offset of a file: its changes, and what follows the last."""
+    return chain(_EXT4_TIMES, getattr(rules, "_trans_utc", ()), _LAST_DAYS)
 
 
 def _of_rule(rule: str) -> Zone:
@@ -94,10 +108,12 @@ def _posix_zone(text: str) -> Zone:
     Raises:
         RequestError: it is none of these.
     """
-    name = text.removeprefix(":")
+    name = text.removeprefix(":").removeprefix("posix/")
     try:
         if not name:
             return UTC
+        if name == posixpath.basename(_LOCALTIME):
+            return zone_of_root(_read_here) or UTC
         if name.startswith("/"):
             with Path(name).open("rb") as file:
                 return _of_file(name, file.read(MOST_BYTES + 1))
@@ -119,42 +135,87 @@ def _read_here(path: str) -> str | bytes | None:
     return None
 
 
-def zone_of_root(read: Callable[[str], str | bytes | None], whose: str = "") -> Zone | None:
+def zone_of_root(read: Read, whose: str = "") -> Zone | None:
     """The zone that the system below a root directory uses; None if it does not say.
 
     The file that /etc/localtime is or names comes first, then its name, then /etc/timezone.
 
     Args:
         read: gives what is at a path below the root: the target of a symlink as text, at most
-            `MOST_BYTES` and one more of a file, None for anything else.
+            `MOST_BYTES` and one more of a file, None for nothing; it raises `Ext4kitError` for
+            anything else.
         whose: system that is, for people.
 
     Raises:
         RequestError: what it says cannot be used.
     """
-    path, name, why = _LOCALTIME, "", ""
-    found: str | bytes | None = None
-    for _ in range(_MOST_LINKS):
-        found = read(path)
-        if not isinstance(found, str):
-            break
-        name = name or found.rpartition(_FOLDER)[2].removeprefix("posix/")
-        path = posixpath.normpath(posixpath.join("/", posixpath.dirname(path), found)).lstrip("/")
-    name = name if ZONE_NAME.fullmatch(name) and len(name) <= _MOST_NAME else ""
-    grounds = [(_LOCALTIME, name, found if isinstance(found, bytes) else None)]
-    listed = read(_TIMEZONE)
-    if isinstance(listed, bytes):
-        name = listed[:_MOST_NAME].split(b"\n")[0].strip().decode("ascii", "replace")
-        grounds.append((_TIMEZONE, name, None))
-    for ground, name, data in grounds:
+    why = ""
+    for ground, zone_of in ((_LOCALTIME, _of_localtime), (_TIMEZONE, _of_timezone)):
         try:
-            if zone := _grounded(name, data):
+            if zone := zone_of(read):
                 return replace(zone, name=f"{zone} (/{ground}{whose})")
         except Ext4kitError as error:
             why += f"; /{ground}{whose} is of no use: {error}"
     if why:
         raise RequestError(why.removeprefix("; "))
     return None
+
+
+def _of_localtime(read: Read) -> Zone | None:
+    """The zone of /etc/localtime; None without it.
+
+    Raises:
+        Ext4kitError: it is of no use.
+    """
+    names, why = list[str](), None
+    data: bytes | None = None
+    try:
+        data = _followed(read, _LOCALTIME, names)
+    except Ext4kitError as error:  # the name may do
+        why = error
+    inside = [name.rpartition(_FOLDER)[2] for name in names if _FOLDER in name]
+    usable = (name.removeprefix("posix/") for name in inside if len(name) <= _MOST_NAME)
+    name = next(filter(is_zone_name, usable), "")
+    if why is not None and not name:
+        raise why
+    return _grounded(name, data)
+
+
+def _of_timezone(read: Read) -> Zone | None:
+    """The zone that /etc/timezone names; None without it.
+
+    Raises:
+        Ext4kitError: it is of no use.
+    """
+    data = _followed(read, _TIMEZONE, [])
+    if data is None:
+        return None
+    name = data[:_MOST_NAME].split(b"\n")[0].strip().decode("ascii", "replace")
+    return _grounded(name, None)
+
+
+def _followed(read: Read, path: str, names: list[str]) -> bytes | None:
+    """The content of a file that a path or its links lead to; None where nothing has the path.
+
+    Args:
+        read: as for `zone_of_root`.
+        path: below the root.
+        names: gets the absolute path that each link leads to.
+
+    Raises:
+        Ext4kitError: there is something else, or the links lead to nothing.
+    """
+    for _ in range(_MOST_LINKS):
+        found = read(path)
+        if isinstance(found, bytes):
+            return found
+        if found is None:
+            if names:
+                raise RequestError(f"it leads to {names[-1][:_MOST_SHOWN]}, which is not there")
+            return None
+        names.append(posixpath.normpath(posixpath.join("/", posixpath.dirname(path), found)))
+        path = names[-1].lstrip("/")
+    raise RequestError("its links lead to no file")
 
 
 def _grounded(name: str, data: bytes | None) -> Zone | None:

@@ -21,13 +21,15 @@ import numpy as np
 
 from ext4kit.arrays.grouping import distinct
 from ext4kit.arrays.types import Int64s
-from ext4kit.errors import CorruptError, RequestError
+from ext4kit.errors import RequestError
 
 _DAY, _SECOND = 86_400, timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=_UTC)
 _FIRST, _LAST = -719_160 * _DAY, 2_932_894 * _DAY  # 0001-01-03, 9999-12-30: a day is left for UTC
 _FIXED = re.compile(r"([+-])(\d\d):?(\d\d)?", re.ASCII)
-ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
+_NO_ZONES = {"localtime", "posixrules", "factory"}  # of this computer, or of none
+_NO_FOLDERS = ("posix/", "right/")  # the same zones again, and those that count leap seconds
 DAMAGED = (ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, TypeError,
            ValueError, struct.error)  # fmt: skip  # what rules from a hostile file raise
 
@@ -67,7 +69,7 @@ class Zone:
         """Seconds to add to a time (seconds since 1970) for the local time.
 
         Raises:
-            CorruptError: the file of the zone gives none that a clock could have.
+            RequestError: the file of the zone gives none that a clock could have.
         """
         return self._offset(_moment(seconds))
 
@@ -97,7 +99,10 @@ class Zone:
             local = moment.astimezone(rules) if moment.tzinfo else moment.replace(tzinfo=rules)
             offset = local.utcoffset() or timedelta()
         except DAMAGED as error:
-            raise CorruptError("time zone file", None, f"{self} has no offset there") from error
+            text = (
+                f"{self} has no offset at {moment.date()}; name the zone, as in --tz Europe/Berlin"
+            )
+            raise RequestError(f"time zone file: {text}") from error
         return offset.days * _DAY + offset.seconds
 
 
@@ -132,7 +137,14 @@ def zone_names() -> set[str]:
     """All names of the tz database."""
     from zoneinfo import available_timezones
 
-    return available_timezones()
+    return {name for name in available_timezones() if is_zone_name(name)}
+
+
+def is_zone_name(text: str) -> bool:
+    """Whether a text has the form of a name of the tz database, and names a zone by itself."""
+    lower = text.lower()  # some file systems do not tell letter case
+    is_zone = lower not in _NO_ZONES and not lower.startswith(_NO_FOLDERS)
+    return is_zone and _NAME.fullmatch(text) is not None
 
 
 def zone_of(text: str) -> Zone:
@@ -152,14 +164,14 @@ def zone_of(text: str) -> Zone:
 
 
 def named_zone(name: str) -> Zone:
-    """The zone of a name of the tz database; not those of `right/`, which count leap seconds.
+    """The zone of a name of the tz database.
 
     Raises:
         RequestError: there is none.
     """
     from zoneinfo import ZoneInfo
 
-    if ZONE_NAME.fullmatch(name) and not name.startswith("right/"):
+    if is_zone_name(name):
         with suppress(LookupError, OSError, ValueError):
             return Zone(name, ZoneInfo(name))
     raise RequestError(f"{name!r} is no time zone{_near_text(name)}")

@@ -15,6 +15,7 @@ from ext4kit.cli.outputs import check_places
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session
 from ext4kit.errors import OutputError, RequestError
+from ext4kit.output.lock import lock
 from ext4kit.report.records import write_record
 from ext4kit.report.safe import printable_text
 
@@ -89,12 +90,15 @@ def begin(case: Case, session: Session, folder: Path, is_resumed: bool) -> None:
     """Record before anything is written what the folder is of, for a run that goes on with it.
 
     Raises:
-        RequestError: the folder is not empty, and nothing is gone on with.
+        RequestError: the folder is not empty, and nothing is gone on with, or another run writes
+            into it.
         OutputError: it cannot be written.
     """
     check_places(folder, (), is_resumed)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        lock(folder)
+        check_places(folder, (), is_resumed)  # another run may have been faster
         _write(case, session, folder, "unfinished")
     except OSError as error:
         raise OutputError(f"{folder}: {error.strerror}; choose another folder") from error

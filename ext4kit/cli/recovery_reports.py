@@ -8,13 +8,15 @@ from pathlib import Path
 
 from ext4kit import __version__
 from ext4kit.cli.session import Session
-from ext4kit.errors import OutputError
+from ext4kit.errors import OutputError, write_advice
 from ext4kit.evidence.locator import NOW
 from ext4kit.output import MANIFEST
 from ext4kit.output.case import Case
 from ext4kit.output.manifest import README, REPORT
 from ext4kit.output.new_file import whole_file
+from ext4kit.output.own import free_name
 from ext4kit.output.rooted import write_all
+from ext4kit.problems import Severity
 from ext4kit.recovery import RecoveryResult
 from ext4kit.recovery.placing import PartialFiles
 from ext4kit.report.recovery_page import recovery_page
@@ -62,12 +64,23 @@ def write_reports(
     path = out / MANIFEST
     try:
         summary.read(path)
-        for name, text in ((README, readme_text(summary)), (REPORT, recovery_page(summary))):
+        readme, summary.page = (free_name(out, name) for name in (README, REPORT))
+        for name, text in (
+            (readme, readme_text(summary)),
+            (summary.page, recovery_page(summary)),
+        ):
             path = out / name
             with whole_file(path) as handle:
                 write_all(handle, "".join(text).encode())
     except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}; free some space") from error
+        raise OutputError(f"{path}: {error.strerror}; {write_advice(error)}") from error
+    others = [
+        (name, ours) for name, ours in ((README, readme), (REPORT, summary.page)) if name != ours
+    ]
+    if others:
+        theirs, ours = (" and ".join(names) for names in zip(*others, strict=True))
+        text = f"not of this recovery, left as it is: {theirs}; see {ours}"
+        session.image.problems.add("output folder", text, Severity.WARNING)
 
 
 def _address(session: Session) -> str:

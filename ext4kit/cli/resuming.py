@@ -15,11 +15,12 @@ from ext4kit import __version__
 from ext4kit.cli.custody import Custody
 from ext4kit.cli.options import CommonOptions
 from ext4kit.cli.session import Session
-from ext4kit.errors import Ext4kitError, RequestError
+from ext4kit.errors import Ext4kitError, OutputError, RequestError
 from ext4kit.evidence.locator import Locator
 from ext4kit.fields import VolumeFacts
 from ext4kit.output import MANIFEST
 from ext4kit.output.manifest import CASE, read_case
+from ext4kit.output.own import check_own
 from ext4kit.recovery import DeletedFiles, is_written
 from ext4kit.report.phrases import command_text
 from ext4kit.report.safe import printable_text
@@ -54,9 +55,17 @@ def check_resumed(out: Path, session: Session) -> None:
     """Refuse to go on with a folder that this command would not have written so.
 
     Raises:
-        RequestError: it is of another image, file system, version or choice of files.
+        RequestError: it is of another image, file system, version or choice of files, or something
+            stands in the way.
+        OutputError: it cannot be read.
     """
-    if not out.exists() or {path.name for path in out.iterdir()} <= {f".{CASE}.part"}:
+    try:
+        is_new = not out.exists() or {path.name for path in out.iterdir()} <= {f".{CASE}.part"}
+        if out.exists():
+            check_own(out)
+    except OSError as error:
+        raise OutputError(f"{out}: {error.strerror}; {_ELSEWHERE}") from error
+    if is_new:
         return
     case = read_case(out)
     if case is None:

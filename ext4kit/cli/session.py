@@ -41,6 +41,7 @@ from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.opening import Image, ImageVolume, open_image
+from ext4kit.output.lock import locked
 from ext4kit.problems import Problem, Problems, Severity
 from ext4kit.report.phrases import command_text
 from ext4kit.report.records import (
@@ -211,12 +212,12 @@ def opened(
     Raises:
         click.exceptions.Exit: 1, if problems make the result incomplete.
         IncompleteError: the evidence failed after it had been opened.
+        RequestError: an output cannot be used, or another run writes into the folder.
     """
     _check_state(options)
-    check_places(folder, files, is_resumed)
     if replay is not None:
         options = dataclasses.replace(options, replay=replay)
-    with image_of(options) as image:
+    with _checked(folder, files, is_resumed), image_of(options) as image:
         check_apart((*((folder,) if folder else ()), *files), _evidence_files(image, options))
         volume = chosen_volume(image, options)
         fs = _filesystem(image, volume, dataclasses.replace(options, as_of=None))
@@ -235,6 +236,14 @@ def opened(
                 raise final from error
             if _tell_all(session) or session.is_incomplete:
                 raise click.exceptions.Exit(INCOMPLETE)
+
+
+@contextmanager
+def _checked(folder: Path | None, files: Sequence[Path], is_resumed: bool) -> Iterator[None]:
+    """Check the outputs, and keep the folder locked."""
+    with locked(folder):
+        check_places(folder, files, is_resumed)
+        yield
 
 
 def _final(session: Session, error: Ext4kitError) -> Ext4kitError | IncompleteError:

@@ -60,7 +60,7 @@ def command(
     """
     if len(pair) not in ((0, 2) if diff else (0,)):
         raise RequestError("give two versions, as in --diff 2 5")
-    with opened(options) as session:
+    with opened(options, folder=out) as session:
         target = b"/" + os.fsencode(path).strip(b"/")
         found = versions_of(session, target, sources - {SearchSource.RUNS})
         if out is not None:

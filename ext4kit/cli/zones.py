@@ -52,8 +52,9 @@ def zone_of_image(fs: FileSystem) -> Zone:
             return None
         if inode.kind == "symlink":
             return fs.link_target(inode).decode("utf-8", "surrogateescape")
-        is_file = inode.kind == "file"
-        return fs.content(inode).read(0, min(inode.size, MOST_BYTES + 1)) if is_file else None
+        if inode.kind != "file":
+            raise RequestError(f"it is no file ({inode.kind})")
+        return fs.content(inode).read(0, min(inode.size, MOST_BYTES + 1))
 
     instead = "; name the zone, as in --tz Europe/Berlin"
     try:

@@ -26,6 +26,7 @@ from ext4kit.fields import Record
 from ext4kit.filesystem.content import Chunk
 from ext4kit.output.interrupts import interrupts_heeded
 from ext4kit.output.manifest import MANIFEST, OWN, settle_manifests
+from ext4kit.output.own import is_own
 from ext4kit.problems import Problems, Severity
 
 LONG = 1 << 16  # bytes that may take long to copy
@@ -276,7 +277,7 @@ def _entries(out: Path) -> Iterator[tuple[str, bool]]:
         above = waiting.pop()
         with suppress(PermissionError), os.scandir(f"{out}{os.sep}{above}") as entries:
             for entry in entries:
-                if above or entry.name not in OWN:
+                if above or not (entry.name in OWN or is_own(Path(entry.path))):
                     is_folder = entry.is_dir(follow_symlinks=False)
                     yield above + entry.name, is_folder
                     waiting += [f"{above}{entry.name}/"] * is_folder

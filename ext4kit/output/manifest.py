@@ -16,8 +16,8 @@ from ext4kit.times import with_iso
 MANIFEST, CASE = "manifest.jsonl", "case.json"
 README, REPORT = "README.txt", "report.html"  # beside them
 PART = ".manifest.jsonl.part"  # the manifest of a run that goes on with an earlier one
-_RESERVE = ".reserve"
-OWN = {MANIFEST, CASE, README, REPORT, PART, _RESERVE}
+RESERVED = ".reserve"  # keeps space for the last records
+OWN = {MANIFEST, CASE, README, REPORT, PART, RESERVED}
 OWN |= {f".{name}.part" for name in (CASE, README, REPORT)}
 _LARGEST_CASE = 1 << 26  # bytes
 RESERVE = 1 << 16  # bytes: several records with the longest paths
@@ -48,7 +48,7 @@ def settle_manifests(out: Path) -> None:
         part.replace(before)
     else:
         part.unlink(missing_ok=True)
-    (out / _RESERVE).unlink(missing_ok=True)
+    (out / RESERVED).unlink(missing_ok=True)
 
 
 def is_regular(path: Path) -> bool:
@@ -81,7 +81,7 @@ class Manifest:
 
     def __init__(self, out: Path, is_resumed: bool = False) -> None:
         self._out, self._is_resumed = out, is_resumed
-        self._reserve = out / _RESERVE
+        self._reserve = out / RESERVED
         self._stream = (out / (PART if is_resumed else MANIFEST)).open("xb", buffering=0)
         with self._reserve.open("xb") as stream:
             stream.write(b"\xff" * RESERVE)

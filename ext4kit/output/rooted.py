@@ -20,6 +20,7 @@ from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
 from ext4kit.output.earlier import LONG, EarlierRun, Expected
 from ext4kit.output.interrupts import interrupts_heeded
+from ext4kit.output.lock import lock
 from ext4kit.output.manifest import CASE
 from ext4kit.output.names import NAME_LIMIT, cut, other_names, usable_name
 from ext4kit.output.restoring import (
@@ -123,7 +124,7 @@ class OutputDirectory:
         """Create the folder.
 
         Raises:
-            RequestError: it is not empty, or it is the evidence.
+            RequestError: it is not empty, it is the evidence, or another run writes into it.
             OutputError: it cannot be created.
         """
         self._left = self._hashed = self.limit
@@ -133,6 +134,7 @@ class OutputDirectory:
                 raise RequestError(f"{self.root}: lies in the evidence; choose another folder")
         try:
             self.root.mkdir(parents=True, exist_ok=True)
+            lock(self.root)
             if self.is_resumed:
                 self.earlier = EarlierRun(self.root)
             elif any(path.name != CASE for path in self.root.iterdir()):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from ext4kit.errors import OutputError
+from ext4kit.errors import OutputError, write_advice
 from ext4kit.fields import Record
 from ext4kit.filesystem.content import Content
 from ext4kit.output import (
@@ -99,7 +99,7 @@ def recover(
             work.write_all(_counted(deleted, progress))
             output.report(deleted.problems)
     except OSError as error:
-        raise OutputError(f"{out / MANIFEST}: {error.strerror}; free some space") from error
+        raise OutputError(f"{out / MANIFEST}: {error.strerror}; {write_advice(error)}") from error
     if progress is not None:
         progress(len(deleted), len(deleted))
     return result

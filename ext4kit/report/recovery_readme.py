@@ -11,7 +11,7 @@ from ext4kit.filetypes.categories import Category
 from ext4kit.recovery import Grade
 from ext4kit.recovery.placing import FRAGMENTS, OTHER, PartialFiles
 from ext4kit.report.phrases import count_text, resumed_text
-from ext4kit.report.recovery_summary import NOT_WRITTEN, RecoverySummary
+from ext4kit.report.recovery_summary import NOT_WRITTEN, RecoverySummary, folder_kind
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import time_text
 from ext4kit.zones import UTC, current_zone
@@ -39,9 +39,9 @@ _WHOLE = {
     Grade.CONSISTENT: "All records agree; a later change without a record is not excluded.",
 }
 _WHERE_DAMAGED = {
-    PartialFiles.APART: "Damaged files are in the folder partial.",
+    PartialFiles.APART: "Damaged files are in the folder {partial}.",
     PartialFiles.MARKED: "Damaged files are among the others and have .partial in their names.",
-    PartialFiles.AMONG: "Damaged files are among the others; report.html and manifest.jsonl have "
+    PartialFiles.AMONG: "Damaged files are among the others; {page} and manifest.jsonl have "
     "the grade of each.",
 }
 
@@ -74,7 +74,7 @@ def sections(summary: RecoverySummary) -> Iterator[ReadmeSection]:
                 if count
             ),
             f"The command was: {summary.command}",
-            *_zone_texts(),
+            *_zone_texts(summary),
         ),
     )
     yield _folders(summary)
@@ -85,23 +85,26 @@ def sections(summary: RecoverySummary) -> Iterator[ReadmeSection]:
     yield _next(summary)
 
 
-def _zone_texts() -> Iterator[str]:
+def _zone_texts(summary: RecoverySummary) -> Iterator[str]:
     zone = current_zone()
     if zone is not UTC:
         yield (
-            f"Times in this text and in report.html are in {zone}; those in manifest.jsonl and"
+            f"Times in this text and in {summary.page} are in {zone}; those in manifest.jsonl and"
             " case.json are in UTC."
         )
 
 
 def _folders(summary: RecoverySummary) -> ReadmeSection:
     found = [
-        (f"{name}/ - {count_text(each.files, 'file')}, {human_size(each.bytes)}", _FOLDERS[name])
+        (
+            f"{name}/ - {count_text(each.files, 'file')}, {human_size(each.bytes)}",
+            _FOLDERS[folder_kind(name)],
+        )
         for name, each in sorted(summary.folders.items(), key=folder_place)
         if name != NOT_WRITTEN
     ]
     rest = (
-        ("report.html", "This text with tables of all files, for a web browser."),
+        (summary.page, "This text with tables of all files, for a web browser."),
         ("manifest.jsonl", "A record of each file for programs and examiners, one on each line."),
         ("case.json", "Which command ran when, on which evidence, with which result."),
     )
@@ -114,7 +117,8 @@ def _folders(summary: RecoverySummary) -> ReadmeSection:
 
 def folder_place(folder: tuple[str, object]) -> int:
     """Position of a folder in the text, by its name; files that were not written come last."""
-    return list(_FOLDERS).index(folder[0]) if folder[0] in _FOLDERS else len(_FOLDERS)
+    kind = folder_kind(folder[0])
+    return list(_FOLDERS).index(kind) if kind in _FOLDERS else len(_FOLDERS)
 
 
 def _whole(summary: RecoverySummary) -> ReadmeSection:
@@ -132,9 +136,11 @@ def _damaged(summary: RecoverySummary) -> ReadmeSection:
     many = summary.grades[Grade.PARTIAL]
     if not many:
         return ReadmeSection("Damaged files", ("No file is graded partial.",))
-    where = _WHERE_DAMAGED[summary.partial]
+    where = _WHERE_DAMAGED[summary.partial].format(
+        partial=summary.name_of("partial"), page=summary.page
+    )
     text = f"{_are(many, 'file')} damaged (graded partial). {where} Look at each before you use it."
-    return ReadmeSection("Damaged files", (text,), _most_common(summary.damaged))
+    return ReadmeSection("Damaged files", (text,), _most_common(summary.damaged, summary.page))
 
 
 def _nameless(summary: RecoverySummary) -> ReadmeSection:
@@ -146,8 +152,8 @@ def _nameless(summary: RecoverySummary) -> ReadmeSection:
     if carved:
         texts.append(
             f"{_have(carved, 'carved file')} no name and no path: only the bytes were found. The"
-            " names of the files in the folder carved contain the number of the block where the"
-            " content begins. Its start and its end are estimates."
+            f" names of the files in the folder {summary.name_of('carved')} contain the number of"
+            " the block where the content begins. Its start and its end are estimates."
             + (f" {_are(pieces, 'carved file')} probably only part of a file." if pieces else "")
         )
     if unnamed:
@@ -165,7 +171,8 @@ def _lost(summary: RecoverySummary) -> ReadmeSection:
         texts.append(text + f" {'its own' if many == 1 else 'theirs'} (graded overwritten).")
     if many and summary.count(lambda name: name.startswith("carved/")):
         texts.append(
-            "Some of the carved files without a name, in the folder carved, may be these files."
+            "Some of the carved files without a name, in the folder"
+            f" {summary.name_of('carved')}, may be these files."
         )
     if failed:
         texts.append(f"{count_text(failed, 'file')} could not be written; a new run may do it.")
@@ -182,7 +189,7 @@ def _lost(summary: RecoverySummary) -> ReadmeSection:
     return ReadmeSection(
         "What could not be recovered",
         tuple(texts),
-        _most_common(summary.failed + summary.lost),
+        _most_common(summary.failed + summary.lost, summary.page),
     )
 
 
@@ -196,7 +203,7 @@ def _next(summary: RecoverySummary) -> ReadmeSection:
     if summary.unreached:
         commands.insert(0, ("Files whose path is not known, and contents without a name", again))
     if summary.has_explanations:
-        what = "Show the evidence for a file, with byte offsets; N is its number in report.html"
+        what = f"Show the evidence for a file, with byte offsets; N is its number in {summary.page}"
         commands.insert(0, (what, explain))
     return ReadmeSection(
         "What to do next",
@@ -211,11 +218,11 @@ def _next(summary: RecoverySummary) -> ReadmeSection:
     )
 
 
-def _most_common(why: Counter[str]) -> tuple[tuple[str, str], ...]:
+def _most_common(why: Counter[str], page: str) -> tuple[tuple[str, str], ...]:
     """The most common reasons with their counts, and one row for all other reasons."""
     rows = [(count_text(count, "file"), text) for text, count in why.most_common(_REASONS)]
     if rest := why.total() - sum(count for _, count in why.most_common(_REASONS)):
-        rows.append((count_text(rest, "file"), "Other reasons; report.html has them."))
+        rows.append((count_text(rest, "file"), f"Other reasons; {page} has them."))
     return tuple(rows)
 
 

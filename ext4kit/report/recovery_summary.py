@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 from urllib.parse import quote
 
 from ext4kit import reasons
+from ext4kit.output.manifest import REPORT
 from ext4kit.recovery import Grade
 from ext4kit.recovery.manifest import RecoveredFile
 from ext4kit.recovery.placing import PartialFiles
@@ -104,6 +105,7 @@ class RecoverySummary:
         is_selection: whether files were selected.
         unreached: tells of files that the selection could not reach.
         has_explanations: whether `explain` explains the records.
+        page: file name of the page with tables.
         folders: summaries by folder name; content without an inode is in `carved/KIND`.
         grades: number of written files by grade; a grade without written files has 0.
         damaged, lost, failed: number of files by main reason: written files of grade partial; files
@@ -124,6 +126,7 @@ class RecoverySummary:
     is_selection: bool = False
     unreached: str = ""
     has_explanations: bool = True
+    page: str = REPORT
     folders: dict[str, FolderSummary] = field(default_factory=dict)
     grades: Counter[str] = field(default_factory=Counter)
     damaged: Counter[str] = field(default_factory=Counter)
@@ -173,8 +176,13 @@ class RecoverySummary:
         return self.grades[Grade.INTACT] + self.grades[Grade.CONSISTENT]
 
     def count(self, is_meant: Callable[[str], bool]) -> int:
-        """Number of files in the folders whose name fulfils `is_meant`."""
-        return sum(each.files for name, each in self.folders.items() if is_meant(name))
+        """Number of files in the folders whose kind fulfils `is_meant`."""
+        return sum(each.files for name, each in self.folders.items() if is_meant(folder_kind(name)))
+
+    def name_of(self, kind: str) -> str:
+        """The topmost folder that has the files of a kind of folder, such as `partial`."""
+        names = (name.split("/")[0] for name in self.folders)
+        return next((each for each in names if folder_kind(each) == kind), kind)
 
     def tables(self) -> Iterator[tuple[str, FolderSummary]]:
         """The folders, with their rows limited so that all together have at most `MOST_ROWS`.
@@ -208,6 +216,11 @@ def _folder_of(output: str | None) -> str:
     """The topmost folder of an output path; below `carved`, the top two (`carved/KIND`)."""
     parts = (output or NOT_WRITTEN).split("/")
     return "/".join(parts[: 2 if parts[0] == "carved" else 1])
+
+
+def folder_kind(name: str) -> str:
+    """The name of a folder without what it got where its own was in use, as in `files~`."""
+    return "/".join(part.rstrip("~") for part in name.split("/"))
 
 
 def _why(record: RecoveredFile) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -365,6 +366,142 @@ def test_a_folder_that_became_a_link_is_not_entered(plain: Recovery, tmp_path: P
     plain.resume(out)
     assert entries_of(elsewhere) == before
     assert top.is_symlink()
+
+
+def _unfinished(out: Path) -> None:
+    """As a run leaves it that was killed before it wrote the pages."""
+    for name in ("README.txt", "report.html"):
+        (out / name).unlink()
+    record = json.loads((out / "case.json").read_text())
+    (out / "case.json").write_text(json.dumps(record | {"state": "incomplete"}))
+
+
+@pytest.mark.parametrize("theirs", ["file", "folder", "link"])
+def test_pages_of_others_stay(plain: Recovery, tmp_path: Path, theirs: str) -> None:
+    """Each run finds its own ones beside them again."""
+    out, kept = plain.copy(tmp_path / "out"), tmp_path / "kept"
+    kept.write_bytes(b"<!doctype html>\nnotes")
+    _unfinished(out)
+    for name in ("README.txt", "report.html"):
+        if theirs == "file":
+            shutil.copy(kept, out / name)
+        elif theirs == "folder":
+            (out / name).mkdir()
+        else:
+            (out / name).symlink_to(kept)
+    before = [(out / name).lstat() for name in ("README.txt", "report.html")]
+    for _ in range(2):
+        told = plain.resume(out).stderr.decode().splitlines()
+        (line,) = [line for line in told if "left as it is" in line]
+        assert line.endswith("README.txt and report.html; see README~.txt and report~.html")
+    after = [(out / name).lstat() for name in ("README.txt", "report.html")]
+    assert [(each.st_ino, each.st_mtime_ns) for each in after] == [
+        (each.st_ino, each.st_mtime_ns) for each in before
+    ]
+    assert kept.read_bytes() == b"<!doctype html>\nnotes"
+    text = (out / "README~.txt").read_text()
+    assert "report~.html" in text
+    assert "report.html" not in text
+    assert "What this folder is" in (out / "report~.html").read_text()
+    assert not [*out.glob("*~~*")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".manifest.jsonl.part",
+        ".case.json.part",
+        ".reserve",
+        ".README.txt.part",
+        ".report.html.part",
+    ],
+)
+def test_a_hidden_file_is_replaced_if_a_run_left_it(
+    plain: Recovery, run: Run, tmp_path: Path, name: str
+) -> None:
+    out = plain.copy(tmp_path / "out")
+    _unfinished(out)
+    (out / name).write_bytes(b"notes")
+    check(run(*plain.words(out, "--resume")), 2, f"{name}: not of this recovery; move it away")
+    assert (out / name).read_bytes() == b"notes"
+    whole = {".manifest.jsonl.part": "manifest.jsonl", ".case.json.part": "case.json",
+             ".README.txt.part": "README.txt", ".report.html.part": "report.html"}  # fmt: skip
+    data = (plain.whole / whole[name]).read_bytes() if name in whole else b"\xff" * 65_536
+    for left in (b"", data[:3], bytes(4096), data[: len(data) // 2], data):
+        (out / name).write_bytes(left)
+        plain.resume(out)
+        is_same(out, plain.whole)
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo"])
+def test_no_file_in_place_of_the_manifest_is_told_at_the_start(
+    plain: Recovery, run: Run, tmp_path: Path, kind: str
+) -> None:
+    out = plain.copy(tmp_path / "out")
+    _unfinished(out)
+    (out / "manifest.jsonl").unlink()
+    (os.mkdir if kind == "folder" else os.mkfifo)(out / "manifest.jsonl")
+    before = entries_of(out)
+    check(run(*plain.words(out, "--resume")), 2, "manifest.jsonl: is ", "move it away")
+    assert entries_of(out) == before
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_top_folder_whose_name_is_in_use_has_another_in_the_pages(
+    plain: Recovery, tmp_path: Path, is_link: bool
+) -> None:
+    out = plain.copy(tmp_path / "out")
+    tops = [path for path in out.iterdir() if path.is_dir()]
+    assert tops
+    for top in tops:
+        shutil.rmtree(top)
+        if is_link:
+            top.symlink_to(tmp_path)
+        else:
+            top.write_bytes(b"mine")
+    done = plain.resume(out)
+    assert b"internal" not in done.stderr
+    for name in ("README.txt", "report.html"):
+        text = (out / name).read_text()
+        assert [top for top in tops if f"{top.name}~/" not in text] == []
+        if (out / "partial~").exists():
+            assert "Damaged files are in the folder partial~." in " ".join(text.split())
+    assert all(top.is_symlink() if is_link else top.read_bytes() == b"mine" for top in tops)
+
+
+@pytest.mark.parametrize("command", ["recover", "recover --resume", "extract", "versions"])
+def test_two_runs_do_not_write_into_one_folder(
+    plain: Recovery, run: Run, tmp_path: Path, command: str
+) -> None:
+    out, (name, *rest) = tmp_path / "out", command.split()
+    if rest:
+        plain.copy(out)
+    else:
+        out.mkdir()
+    path = {"extract": "/", "versions": "/project/tunnel/ledger-0034.db"}.get(name)
+    words = [name, plain.image, *filter(None, [path]), "-o", out, *rest]
+    words += plain.options if name == "recover" else ()
+    before = entries_of(out)
+    handle = os.open(out, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    check(run(*words), 2, "out is being written by another run")
+    os.close(handle)
+    assert entries_of(out) == before
+    assert run(*words).returncode in (0, 1)
+
+
+def test_a_folder_is_locked_while_a_run_makes_it(plain: Recovery, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = [sys.executable, "-m", "ext4kit", *plain.words(out)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL) as first:
+        while not (out / "case.json").exists():
+            sleep(0.005)
+        first.send_signal(signal.SIGSTOP)
+        check(plain.run(*plain.words(out, "--resume")), 2, "out is being written by another run")
+        check(plain.run(*plain.words(out)), 2, "out is being written by another run")
+        first.send_signal(signal.SIGCONT)
+        first.wait(60)
+    is_same(out, plain.whole)
 
 
 def entries_of(folder: Path) -> dict[Path, tuple[int, int]]:

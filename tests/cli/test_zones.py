@@ -8,13 +8,14 @@ import shutil
 import sqlite3
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import ROOT, Run
 
 BERLIN = ("--tz", "Europe/Berlin")
 MADE = 1_772_388_000  # 2026-03-01 18:00 in UTC
@@ -68,6 +69,19 @@ def zone_file(name: str) -> bytes:
     return resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
 
 
+def time_zone(changes: list[tuple[int, int]], offsets: list[int], rule: bytes) -> bytes:
+    """A time zone file with (time, number of its offset) of each change."""
+    kinds = b"".join(struct.pack(">lbb", offset, 0, 0) for offset in offsets)
+    old = b"TZif2" + bytes(15) + struct.pack(">6I", 0, 0, 0, 0, 1, 4) + bytes(6) + b"UTC\0"
+    new = b"TZif2" + bytes(15) + struct.pack(">6I", 0, 0, 0, len(changes), len(offsets), 4)
+    new += b"".join(struct.pack(">q", when) for when, _ in changes)
+    return old + new + bytes(number for _, number in changes) + kinds + b"ABC\0\n" + rule + b"\n"
+
+
+ON_SOME_DAYS = time_zone([(MADE - 40_000, 1), (MADE + 40_000, 0)], [0, 10**9], b"UTC0")
+OF_FOOTER = time_zone([], [0], b"AAA0BBB-24:30,J60,J61")
+
+
 @pytest.mark.parametrize(
     ("files", "where", "expected"),
     [
@@ -108,6 +122,27 @@ def test_the_file_that_the_image_has_comes_before_the_rules_of_today(
     assert clocks(lines) == IN_TOKYO
 
 
+def test_a_zone_of_this_computer_is_none_of_the_image(
+    run: Run, with_etc: MakeImage, tmp_path: Path
+) -> None:
+    """Debian has a name in its database that stands for the zone of the computer itself."""
+    names = tmp_path / "names"
+    names.mkdir()
+    for name in ("localtime", "Tokyo"):
+        (names / name).write_bytes(zone_file("Asia/Tokyo"))
+    env = os.environ | {"PYTHONTZPATH": str(names)}
+
+    def code(image: Path, zone: str) -> int:
+        words = [sys.executable, "-m", "ext4kit", "ls", str(image), "--tz", zone]
+        return subprocess.run(words, cwd=ROOT, env=env, capture_output=True).returncode
+
+    for target in ("/usr/share/zoneinfo/localtime", "Tokyo"):
+        shutil.rmtree(tmp_path / "root", ignore_errors=True)
+        assert code(with_etc({"etc/localtime": target}), "image") == 2
+    image = tmp_path / "system.img"
+    assert [code(image, zone) for zone in ("Tokyo", "localtime", "right/Tokyo")] == [0, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
@@ -117,6 +152,17 @@ def test_the_file_that_the_image_has_comes_before_the_rules_of_today(
         ({"etc/localtime": bytes(2 << 20)}, "/etc/localtime of the image is of no use"),
         ({"etc/timezone": b"A" * 100_000}, "/etc/timezone of the image is of no use"),
         ({"etc/timezone": b"local\n"}, "'local' is no time zone"),
+        ({"etc/localtime": "/usr/share/zoneinfo/localtime"}, "localtime, which is not there"),
+        ({"etc/localtime": "localtime2"}, "it leads to /etc/localtime2, which is not there"),
+        ({"etc/localtime": "../../../Asia/Tokyo"}, "it leads to /Asia/Tokyo, which is not there"),
+        ({"etc/localtime": "/" + "x" * 500}, "which is not there"),
+        ({"etc/localtime": "localtime"}, "its links lead to no file"),
+        ({"etc/localtime/below": b""}, "/etc/localtime of the image is of no use: it is no file"),
+        ({"etc/timezone/below": b""}, "/etc/timezone of the image is of no use: it is no file"),
+        ({"etc/timezone": b"localtime\n"}, "'localtime' is no time zone"),
+        ({"etc/timezone": b"posix/localtime\n"}, "'posix/localtime' is no time zone"),
+        ({"etc/localtime": ON_SOME_DAYS}, "an offset is no time of day"),
+        ({"etc/localtime": OF_FOOTER}, "an offset is no time of day"),
         ({"etc/timezone": b"Nowhere/\x1b[31m"}, "/etc/timezone of the image is of no use"),
         (
             {"etc/localtime": b"TZif2" + bytes(15) + struct.pack(">6I", *[1 << 31] * 6)},
@@ -145,6 +191,12 @@ def test_an_image_without_a_zone_says_what_to_type(
         ("europe/berlin", "near: Europe/Berlin"),
         ("+25:00", "offsets such as +02:00"),
         ("../../../etc/passwd", "is no time zone"),
+        ("localtime", "is no time zone"),
+        ("LocalTime", "is no time zone"),
+        ("posixrules", "is no time zone"),
+        ("Factory", "is no time zone"),
+        ("posix/Europe/Berlin", "is no time zone"),
+        ("right/Europe/Berlin", "is no time zone"),
     ],
 )
 def test_an_unknown_zone_is_one_line_with_near_names(
