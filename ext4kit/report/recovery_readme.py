@@ -176,7 +176,7 @@ def _lost(summary: RecoverySummary) -> ReadmeSection:
         )
     if failed:
         texts.append(f"{count_text(failed, 'file')} could not be written; a new run may do it.")
-    if summary.unreached:
+    if summary.others:
         texts.append(
             f"Directories, links and devices that have a record in manifest.jsonl alone:"
             f" {summary.others:,}. With --restore folders,links directories and links are made."

@@ -177,6 +177,7 @@ def test_a_selection_by_path_tells_what_no_path_can_select(
             assert f"{pathless:,} more deleted file" in text
         assert f"{contents:,} contents without a name are left" in text
         assert "some may belong here" in text
+        assert "manifest.jsonl alone: 0" not in text
     assert f"`ext4kit recover {image} -o NEW` brings them" in done.stdout
     assert "contents without a name: ext4kit recover IMAGE -o NEW" in readme
 
