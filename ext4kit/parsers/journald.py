@@ -14,7 +14,7 @@ import numpy as np
 from ext4kit.arrays.types import Bools, Int64s, UInt64s
 from ext4kit.errors import CorruptError, UnsupportedError
 from ext4kit.parsers.layout import Buffer, Layout
-from ext4kit.parsers.words import Array, Bytes, Int8ul, Int32ul, Int64ul, Struct
+from ext4kit.parsers.words import Bytes, Int8ul, Int32ul, Int64ul, Struct
 
 MAGIC = b"LPKSHHRH"
 HEADER = Layout(
@@ -45,7 +45,7 @@ OBJECT = Layout(
     Struct(
         "type" / Int8ul,
         "flags" / Int8ul,  # compression of a data object
-        "reserved" / Array(6, Int8ul),
+        "reserved" / Bytes(6),
         "size" / Int64ul,  # with this header
     ),
 )

@@ -23,8 +23,8 @@ _WINDOW = 64  # bytes around the end of a match that are looked at first
 _MAX_PLAIN = 200  # literals without Hyperscan: each is a pass of its own
 
 
-class Matches(NamedTuple):
-    """Matches in a piece of data, as int64 columns (n,), by start.
+class ByteMatches(NamedTuple):
+    """ByteMatches in a piece of data, as int64 columns (n,), by start.
 
     Attributes:
         pattern: row of the pattern.
@@ -71,7 +71,7 @@ class Engine:
             return max(len(one.literal) for one in self.patterns)
         return MAX_MATCH
 
-    def matches(self, data: memoryview | bytes) -> Matches:
+    def matches(self, data: memoryview | bytes) -> ByteMatches:
         """The matches in some bytes, which are at least 1."""
         return self._scan(data)
 
@@ -104,7 +104,7 @@ class Engine:
         except RequestError:
             return _compiled(one)
 
-    def _fast_matches(self, data: memoryview | bytes) -> Matches:
+    def _fast_matches(self, data: memoryview | bytes) -> ByteMatches:
         """By Hyperscan: the ends of all matches first, then the starts before them."""
         found: list[tuple[int, int]] = []
 
@@ -177,7 +177,7 @@ class Engine:
             reach *= 4
         return (start, min(longest[start], start + MAX_MATCH)) if longest else None
 
-    def _plain_matches(self, data: memoryview | bytes) -> Matches:
+    def _plain_matches(self, data: memoryview | bytes) -> ByteMatches:
         """By `re`, a pass for each literal."""
         rows = []
         for row, one in enumerate(self._plain):
@@ -193,7 +193,7 @@ def _compiled(one: Pattern) -> re.Pattern[bytes]:
     return re.compile(one.expression, re.IGNORECASE if one.ignores_case else 0)
 
 
-def _apart(rows: list[tuple[int, int, int]], is_cut: bool) -> Matches:
+def _apart(rows: list[tuple[int, int, int]], is_cut: bool) -> ByteMatches:
     """The matches that do not overlap one before them of the same pattern."""
     ends: dict[int, int] = {}
     kept = []
@@ -202,4 +202,4 @@ def _apart(rows: list[tuple[int, int, int]], is_cut: bool) -> Matches:
             ends[row] = end
             kept.append((row, start, end))
     table = np.array(kept, np.int64).reshape(-1, 3)
-    return Matches(table[:, 0], table[:, 1], table[:, 2], is_cut)
+    return ByteMatches(table[:, 0], table[:, 1], table[:, 2], is_cut)

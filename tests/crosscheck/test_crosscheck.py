@@ -378,13 +378,13 @@ def test_what_there_was_no_time_for_is_told(plain: Path, monkeypatch: pytest.Mon
         assert (result.directories, result.entries) == (1, 4)
         assert result.left_out == {
             NO_TIME.format("names"): 20,
-            NO_TIME.format("contents"): 1,
+            NO_TIME.format("content of files"): 1,
         }
     monkeypatch.setattr(TskClient, "digests", _ends_time(TskClient.digests))
     monkeypatch.setattr(contents, "_FILES_AT_ONCE", 8)
     result = compared(plain)
     assert (result.entries, result.contents, result.total) == (24, 8, 0)
-    assert result.left_out == {NO_TIME.format("contents"): 13}
+    assert result.left_out == {NO_TIME.format("content of files"): 13}
     assert not result.agrees
 
 

@@ -179,7 +179,7 @@ def test_a_selection_of_no_file_gives_empty_outputs(unpacked: Images, tmp_path: 
     names = ("bodyfile", "csv", "jsonl", "db", "dfxml", "timesketch-csv", "timesketch-jsonl")
     words = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
     image = str(unpacked("rm_rf_tree").image)
-    assert run(["export", image, "-q", "--modified-since", "9999-12-31", *words]) == 0
+    assert run(["export", image, "-q", "--modified-since", "9999-12-31", *words]) == 1
     assert rows_of((tmp_path / "csv").read_text()) == []
     assert not (tmp_path / "jsonl").read_text()
     with closing(sqlite3.connect(tmp_path / "db")) as opened:

@@ -27,7 +27,7 @@ SHARED = {
     *("--lost-number", "--quiet", "--operator", "--case-number", "--verify-evidence"),
     *("--inode", "--name", "--type", "--kind", "--mime", "--size", "--owner", "--modified-since"),
     *("--modified-until", "--deleted-since", "--deleted-until", "--grade"),
-    "--from-now",
+    *("--from-now", "--tz"),
 }
 ELSEWHERE = {  # of containers; added to a share of all
     *("--password-file", "--key-file", "--kdf-limit", "--kdf-memory", "--format", "--json"),
