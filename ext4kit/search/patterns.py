@@ -210,7 +210,8 @@ def _is_domain(data: bytes) -> bool:
 
 _FEATURES: dict[str, tuple[bytes, Callable[[bytes], bool] | None]] = {
     "email": (rb"[a-z0-9][a-z0-9._%+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z][a-z]+\b", _is_email),
-    "url": (rb"(?:https?|ftp|file)://[a-z0-9._~:/?#@!$&*+,;=%-]{4}[a-z0-9._~:/?#@!$&*+,;=%-]*", None),
+    "url": (rb"(?:https?|ftp|file)://[a-z0-9._~:/?#@!$&*+,;=%-]{4}"
+            rb"[a-z0-9._~:/?#@!$&*+,;=%-]*", None),
     "domain": (rb"\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\."
                rb"(?:com|org|net|edu|gov|info|biz|onion|de|fr|uk|ru|cn|eu|nl|it|es|pl|ch|at|io)"
                rb"\b",
