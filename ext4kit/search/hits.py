@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from io import BufferedReader
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,7 @@ class Hit:
         node: the file; in slack the file whose last block it is.
         offset: byte in the file; in slack beyond its size.
         is_broken: it stands across the border of two strangers' blocks: no file has it so.
+        stream: reads the file, for all its hits; None where its bytes are those of the volume.
     """
 
     pattern: Pattern
@@ -67,6 +69,7 @@ class Hit:
     node: Node | None = None
     offset: int | None = None
     is_broken: bool = False
+    stream: BufferedReader | None = None
 
     @property
     def block(self) -> int | None:
@@ -75,15 +78,17 @@ class Hit:
 
     def around(self, context: int = CONTEXT) -> Span:
         """The matched bytes and some on each side; empty where they cannot be read."""
-        in_file = self.node is not None and self.area is not Area.SLACK and not self.is_broken
-        content = _content_of(self.node) if in_file and self.node else None
-        start = self.start if content is None else self.offset
+        start = self.start if self.stream is None else self.offset
         if start is None:
             return Span(b"", b"", b"")
         low = max(start - context, 0)
-        read = self._raw if content is None else content.read
+        length = start - low + self.length + context
         try:
-            data = read(low, start - low + self.length + context)
+            if self.stream is None:
+                data = self._raw(low, length)
+            else:
+                self.stream.seek(low)
+                data = self.stream.read(length)
         except AccessError:
             return Span(b"", b"", b"")
         own = start - low
@@ -137,6 +142,7 @@ class Hits(Sequence[Hit]):
         blocks: BlockReader,
     ) -> None:
         self._patterns, self._nodes, self._blocks = patterns, nodes, blocks
+        self._opened: tuple[int, BufferedReader | None] = NO_ROW, None
         by_path = sorted(range(len(nodes)), key=lambda row: nodes[row].path)
         rank = np.empty(len(nodes) + 1, np.int64)
         rank[by_path], rank[NO_ROW] = np.arange(len(nodes)), -1
@@ -148,17 +154,26 @@ class Hits(Sequence[Hit]):
 
     def __getitem__(self, at: int) -> Hit:  # type: ignore[override]
         one = self.columns
-        node, start = int(one.node[at]), int(one.start[at])
+        node, start, area = int(one.node[at]), int(one.start[at]), AREAS[int(one.area[at])]
+        in_volume = node == NO_ROW or area is Area.SLACK or bool(one.is_broken[at])
         return Hit(
             self._patterns[int(one.pattern[at])],
-            AREAS[int(one.area[at])],
+            area,
             self._blocks,
             None if start < 0 else start,
             int(one.length[at]),
             None if node == NO_ROW else self._nodes[node],
             None if node == NO_ROW else int(one.offset[at]),
             bool(one.is_broken[at]),
+            None if in_volume else self._stream_of(node),
         )
+
+    def _stream_of(self, row: int) -> BufferedReader | None:
+        """What reads a file, kept for the next hit in it."""
+        if self._opened[0] != row:
+            content = _content_of(self._nodes[row])
+            self._opened = row, None if content is None else content.open()
+        return self._opened[1]
 
     def by_pattern(self) -> Iterator[tuple[Pattern, int]]:
         """(pattern, number of its hits) of the patterns that have any."""

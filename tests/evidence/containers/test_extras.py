@@ -123,6 +123,9 @@ def test_every_command_works_without_any(sample: Path, tmp_path: Path) -> None:
         ("export", sample, "--db", tmp_path / "case.sqlite"),
         ("timeline", sample),
         ("search", sample, "--text", "e"),
+        ("who", sample, "100"),
+        ("blocks", sample, "--slack", "-o", tmp_path / "slack"),
+        ("logs", sample),
         ("schema", "file"),
         ("completion", "zsh"),
     ]
