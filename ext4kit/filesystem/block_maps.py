@@ -57,6 +57,16 @@ class Runs(Table):
         return cls.concat([replace(runs, owner=runs.owner + start) for (runs, _), start in pairs])
 
     @classmethod
+    def consecutive(cls, first: int, count: int) -> Runs:
+        """A table of one run of written blocks, from file block 0 of owner 0."""
+        none = np.zeros(1, np.int64)
+        return cls(none, none, np.array([count]), np.array([first]), np.zeros(1, bool))
+
+    def owned_by(self, row: int) -> Runs:
+        """The same runs with another owner, the same one for all."""
+        return replace(self, owner=np.full_like(self.owner, row))
+
+    @classmethod
     def single(cls, owner: Int64s, logical: Int64s, physical: Int64s) -> Runs:
         """A table of written runs of one block each."""
         ones = np.ones_like(physical)

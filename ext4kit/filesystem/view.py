@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
@@ -260,8 +260,7 @@ class NodeBatch(WalkBatch):
             except (AccessError, CorruptError):
                 continue
             if content is not None and content.runs is not None:
-                owner = np.full_like(content.runs.owner, row)
-                parts.append(replace(content.runs, owner=owner))
+                parts.append(content.runs.owned_by(row))
         return Runs.concat(parts)
 
 

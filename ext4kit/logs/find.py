@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
@@ -288,7 +288,7 @@ class _Search:
         """The live log that has each block."""
         live = [source for _, source in self.live]
         parts = [
-            replace(runs, owner=np.full_like(runs.owner, row))
+            runs.owned_by(row)
             for row, source in enumerate(live)
             if (runs := source.content.runs) is not None
         ]

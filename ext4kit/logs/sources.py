@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import IO, Protocol
 
-import numpy as np
-
 from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
@@ -167,6 +165,4 @@ class LogSource:
 
 def run_content(blocks: BlockReader, first: int, count: int) -> Content:
     """The bytes of consecutive blocks."""
-    none = np.zeros(1, np.int64)
-    runs = Runs(none, none, np.array([count]), np.array([first]), np.zeros(1, bool))
-    return Content(blocks, count * blocks.block_size, runs)
+    return Content(blocks, count * blocks.block_size, Runs.consecutive(first, count))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -174,8 +174,7 @@ class _Search:
             if content.runs is None or _is_elsewhere(content):
                 apart.append(row)
             else:
-                owner = np.full_like(content.runs.owner, row)
-                parts.append(replace(content.runs, owner=owner))
+                parts.append(content.runs.owned_by(row))
         return _joined(Runs.concat(parts)), np.array(apart, np.int64)
 
     # -- the pass over the volume -----------------------------------------------------------

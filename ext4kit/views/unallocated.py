@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
@@ -35,10 +33,7 @@ class RunNode(Node):
 
     def content(self) -> Content:
         """The bytes of the blocks."""
-        number = np.array([self.first])
-        none = np.zeros(1, np.int64)
-        run = Runs(none, none, np.array([self.count]), number, np.zeros(1, bool))
-        return Content(self.blocks, self.size, run)
+        return Content(self.blocks, self.size, Runs.consecutive(self.first, self.count))
 
 
 class UnallocatedView(View):
