@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,19 +52,20 @@ def _entries(data: bytes) -> Iterator[_Row]:
         yield hash(entry.identity), entry.offset, entry.size, entry.time
 
 
-def texts(source: LogSource, offsets: list[int], _lengths: list[int]) -> list[bytes]:
-    """The records at these offsets as text."""
+def reader(source: LogSource) -> Callable[[int], bytes]:
+    """Gives the record at an offset as text; the log is read and parsed once, now."""
     data = source.whole()
     if source.family == JOURNAL:
-        return _entry_texts(source, data, offsets)
+        return _entry_reader(source, data)
     write = _last_login_text if source.family == LASTLOG else _login_text
-    found = []
-    for offset in offsets:
+
+    def text_at(offset: int) -> bytes:
         try:
-            found.append(write(data, offset))
+            return write(data, offset)
         except CorruptError:
-            found.append(b"")
-    return found
+            return b""
+
+    return text_at
 
 
 def _login_text(data: bytes, offset: int) -> bytes:
@@ -82,14 +83,13 @@ def _last_login_text(data: bytes, offset: int) -> bytes:
     return words + b" from " + host if host else words
 
 
-def _entry_texts(source: LogSource, data: bytes, offsets: list[int]) -> list[bytes]:
+def _entry_reader(source: LogSource, data: bytes) -> Callable[[int], bytes]:
     """Entries as `journalctl` writes them: host, program, process, message."""
     pieces = _JournalPieces.of(data, is_file=source.inode is not None)
-    found = [pieces.text_at(offset) for offset in offsets]
     if pieces.are_unknown:
         what = "a piece of a journal: of some entries the fields are in an unknown place"
         source.problems.add(source.name, what, Severity.NOTE)
-    return found
+    return pieces.text_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.table import Table
-from ext4kit.arrays.types import Bools, Bytes2D, Codes, Int64s, Rows
+from ext4kit.arrays.types import Bytes2D, Codes, Int64s, Rows
 from ext4kit.journal import BlockHistory, Log
 from ext4kit.logs.kinds import LINE
 from ext4kit.parsers import journald, utmp
@@ -131,8 +131,3 @@ class TaggedCopies:
         for at in range(0, len(self._positions), most):
             some = self._positions[at : at + most]
             yield BlockBatch(some, self._log.reader.read(some), in_log=True)
-
-
-def covers(runs: Intervals, blocks: Int64s) -> Bools:
-    """True for blocks in one of the runs."""
-    return runs.rows_at(blocks) >= 0

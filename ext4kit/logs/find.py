@@ -16,6 +16,7 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.live_view import LiveView
 from ext4kit.filesystem.view import Node
+from ext4kit.history import History
 from ext4kit.journal import Log
 from ext4kit.logs import binary, blocks, texts
 from ext4kit.logs.blocks import LOG_BLOCKS, LogBlocks, TaggedCopies
@@ -25,11 +26,11 @@ from ext4kit.logs.removal import Removals
 from ext4kit.logs.result import FoundLines, Origin, Removal
 from ext4kit.logs.sources import JOURNAL, LOGINS, TEXT, LogSource, run_content
 from ext4kit.logs.stamps import Clock
-from ext4kit.recovery.model import TransactionTime
+from ext4kit.recovery.deletion import transaction_times
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.scan import BlockBatch, scan
 from ext4kit.selection import Selection
-from ext4kit.unallocated.space import UnallocatedSpace
+from ext4kit.unallocated.space import UnallocatedSpace, below_replay
 from ext4kit.units import Progress, ProgressStep
 from ext4kit.views.deleted import DeletedNode, DeletedView
 from ext4kit.workspace import Workspace
@@ -103,6 +104,10 @@ class _Search:
     sources: list[LogSource] = field(default_factory=list)
     _slack: list[Runs] = field(default_factory=list)
     _deleted: DeletedView = field(init=False)
+    _history: History = field(init=False)  # held, as it is read once
+
+    def __post_init__(self) -> None:
+        self._history = self.workspace.history()
 
     @property
     def live(self) -> list[tuple[int, LogSource]]:
@@ -110,10 +115,14 @@ class _Search:
         each = enumerate(self.sources)
         return [(row, source) for row, source in each if source.is_live]
 
+    @property
+    def _wanted(self) -> tuple[Selection, ...]:
+        """The paths that make a file a log."""
+        return (LOG_FILES,) if self.given is None else (LOG_FILES, self.given)
+
     def is_log(self, node: Node) -> bool:
         """Whether a file is a log by one of its paths."""
-        given = self.given is not None and self.given.matches_paths(node)
-        return given or LOG_FILES.matches_paths(node)
+        return any(each.matches_paths(node) for each in self._wanted)
 
     def add_live(self) -> None:
         """The live logs, and the blocks of files that are allocated and were never written."""
@@ -121,11 +130,7 @@ class _Search:
         for batch in LiveView(fs).walk(_FILES):
             runs = batch.runs()
             self._slack.append(runs.take(runs.unwritten))
-            given = self.given or LOG_FILES
-            if any(
-                LOG_FILES.matches_path(path, None) or given.matches_path(path, None)
-                for path in batch.paths
-            ):
+            if any(each.matches_path(path, None) for path in batch.paths for each in self._wanted):
                 for node in filter(self.is_log, batch.nodes):
                     self._add_node(node, Origin.LIVE)
 
@@ -180,7 +185,7 @@ class _Search:
 
     def add_deleted(self, step: ProgressStep) -> None:
         """Deleted files, earlier versions, and blocks without a file."""
-        space = UnallocatedSpace(self.workspace.history())
+        space = UnallocatedSpace(self._history)
         with step("searching unallocated space") as tell:
             found = LogBlocks.concat(scan(space, [LOG_BLOCKS], tell).of(LOG_BLOCKS))
         unallocated = found.take(found.in_log == 0)
@@ -233,10 +238,9 @@ class _Search:
         fs = self.workspace.fs
         order = np.argsort(found.block, kind="stable")
         found = found.take(order)
-        reader = UnallocatedSpace(self.workspace.history()).blocks
         for kind, form in _FORMS:
             for first, count in blocks.contents(found, kind, within):
-                content = run_content(reader, first, count)
+                content = run_content(below_replay(fs.blocks), first, count)
                 last = self.workspace.last_moment
                 self.sources.append(LogSource(origin, content, last, fs.problems, path, form=form))
 
@@ -244,9 +248,8 @@ class _Search:
         """Blocks that are allocated to files, and keep what was in them before."""
         runs = Runs.concat([Runs.empty(), *self._slack])
         within = Intervals.union(runs.physical, runs.length)
-        reader = UnallocatedSpace(self.workspace.history()).blocks
         parts = [LogBlocks.empty()]
-        most = max(blocks.BYTES_AT_ONCE // reader.block_size, 1)
+        most = max(blocks.BYTES_AT_ONCE // self.workspace.fs.superblock.block_size, 1)
         for start, length in zip(within.start.tolist(), within.length.tolist(), strict=True):
             for at in range(start, start + length, most):
                 numbers = np.arange(at, min(at + most, start + length))
@@ -266,7 +269,7 @@ class _Search:
         found = found.take((found.holds & (blocks.TEXT_WITH_LINES | blocks.LOGINS)) > 0)
         rows = copies.tag_rows[np.isin(log.tags.position[copies.tag_rows], found.block)]
         holds = dict(zip(found.block.tolist(), found.holds.tolist(), strict=True))
-        known = self._transactions(log)
+        known = transaction_times(self._history)
         for row, owner in zip(rows.tolist(), self._owners(log.tags.block[rows]), strict=True):
             position = int(log.tags.position[row])
             content = run_content(reader.blocks, int(reader.log_blocks[position]), 1)
@@ -298,13 +301,6 @@ class _Search:
         for row, owner in zip(mine.tolist(), runs.owner[other].tolist(), strict=True):
             found[row] = live[owner]
         return found
-
-    @staticmethod
-    def _transactions(log: Log) -> dict[int, TransactionTime]:
-        """The transactions of the log by tid."""
-        known = log.transactions
-        rows = zip(known.order.tolist(), known.commit_time_ns.tolist(), strict=True)
-        return {tid: TransactionTime(tid % (1 << 32), max(time, 0) or None) for tid, time in rows}
 
     def read(self, tell: Progress | None) -> FoundLines:
         """The lines of all sources but the live ones, by source."""
@@ -350,8 +346,7 @@ class _Search:
 
     def removals(self, lines: FoundLines) -> _Proven:
         """The proven removals, the best one of each line."""
-        history = self.workspace.history()
-        proof = Removals(history, self.sources, lines, self.keys_of, self.created_since)
+        proof = Removals(self._history, self.sources, lines, self.keys_of, self.created_since)
         each, row = list[Removal](), np.full(len(lines), -1, np.intp)
         for rows, removal in proof.found():
             row[rows] = len(each)

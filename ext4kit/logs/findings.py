@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby, islice
 
 import numpy as np
@@ -18,6 +19,7 @@ from ext4kit.logs.stamps import TimeGround
 from ext4kit.selection import Selection
 
 _AT_ONCE = 1 << 13
+_KEPT = 2  # binary logs that stay read, as the lines of several are mixed by time
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +91,32 @@ class LogFindings:
 
     def read(self, rows: Rows) -> Iterator[LogLine]:
         """The lines of some rows; texts are read a few thousand at a time."""
+        opened = lru_cache(_KEPT)(binary.reader)
         for start in range(0, len(rows), _AT_ONCE):
             some = rows[start : start + _AT_ONCE]
-            read = self._texts(some)
+            read = self._texts(some, opened)
             yield from (self._line(row, read[row]) for row in some.tolist())
 
-    def _texts(self, rows: Rows) -> dict[int, bytes]:
-        """The text of each row; each source is read once."""
+    def _texts(
+        self, rows: Rows, opened: Callable[[LogSource], Callable[[int], bytes]]
+    ) -> dict[int, bytes]:
+        """The text of each row; each source is read once.
+
+        Args:
+            rows: the rows.
+            opened: gives the reader of a binary log.
+        """
         found: dict[int, bytes] = {}
         ordered = rows[np.argsort(self.lines.source[rows], kind="stable")].tolist()
         for source, group in groupby(ordered, lambda row: int(self.lines.source[row])):
             some = list(group)
-            offsets, lengths = (
-                column[some].tolist() for column in (self.lines.offset, self.lines.length)
-            )
-            read = texts if self.sources[source].family == TEXT else binary
-            found.update(zip(some, read.texts(self.sources[source], offsets, lengths), strict=True))
+            offsets = self.lines.offset[some].tolist()
+            log = self.sources[source]
+            if log.family == TEXT:
+                read = texts.texts(log, offsets, self.lines.length[some].tolist())
+            else:
+                read = list(map(opened(log), offsets))
+            found.update(zip(some, read, strict=True))
         return found
 
     def _line(self, row: int, text: bytes) -> LogLine:
