@@ -90,7 +90,7 @@ def search_records(
         "record": "summary",
         "hits": len(result.hits),
         "listed": listed,
-        "files": sum(1 for _ in result.hits.by_file()),
+        "files": result.hits.file_count,
         "bytes_read": result.bytes_read,
         "bytes_unreadable": result.unreadable,
         "pieces_cut": result.cut,
@@ -131,7 +131,7 @@ def total_lines(result: SearchResult, listed: int) -> Iterator[str]:
     """How much was found, in how much."""
     if listed:
         yield ""
-    files = sum(1 for _ in result.hits.by_file())
+    files = result.hits.file_count
     counts = f"{count_text(len(result.hits), 'hit')}, {count_text(files, 'file')} with hits"
     yield f"{counts}; {human_size(result.bytes_read)} were read"
     if result.cut:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from io import BufferedReader
 from typing import NamedTuple
 
 import numpy as np
 
+from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
@@ -143,11 +145,11 @@ class Hits(Sequence[Hit]):
     ) -> None:
         self._patterns, self._nodes, self._blocks = patterns, nodes, blocks
         self._opened: tuple[int, BufferedReader | None] = NO_ROW, None
-        by_path = sorted(range(len(nodes)), key=lambda row: nodes[row].path)
-        rank = np.empty(len(nodes) + 1, np.int64)
-        rank[by_path], rank[NO_ROW] = np.arange(len(nodes)), -1
+        ranks = {path: rank for rank, path in enumerate(sorted({node.path for node in nodes}))}
+        rank = np.array([*(ranks[node.path] for node in nodes), NO_ROW])[columns.node]
         place = np.where(columns.node == NO_ROW, columns.start, columns.offset)
-        self.columns = columns.take(np.lexsort((place, rank[columns.node], columns.area)))
+        order = np.lexsort((place, rank, columns.area))
+        self.columns, self._rank = columns.take(order), rank[order]
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -181,15 +183,24 @@ class Hits(Sequence[Hit]):
         for row in np.flatnonzero(counts).tolist():
             yield self._patterns[row], int(counts[row])
 
+    @cached_property
+    def _files(self) -> tuple[Rows, Int64s]:
+        """(first row, number of hits) of each file in each area, in order."""
+        first = np.flatnonzero(starts_group(self.columns.area, self._rank))
+        counts = np.diff(first, append=len(self))
+        is_file = self.columns.node[first] != NO_ROW
+        return first[is_file], counts[is_file]
+
+    @property
+    def file_count(self) -> int:
+        """Number of files with hits, those in each area by themselves."""
+        return len(self._files[0])
+
     def by_file(self) -> Iterator[tuple[Area, Node, int]]:
         """(area, file, number of its hits) of the files that have any, in order."""
-        one = self.columns
-        key = one.area * (len(self._nodes) + 1) + one.node
-        rows = np.flatnonzero(one.node != NO_ROW)
-        _, first, counts = np.unique(key[rows], return_index=True, return_counts=True)
-        for at in np.argsort(first).tolist():
-            row = int(rows[first[at]])
-            yield AREAS[int(one.area[row])], self._nodes[int(one.node[row])], int(counts[at])
+        for row, count in zip(*(column.tolist() for column in self._files), strict=True):
+            node = self._nodes[int(self.columns.node[row])]
+            yield AREAS[int(self.columns.area[row])], node, count
 
 
 def _content_of(node: Node) -> Content | None:

@@ -113,11 +113,14 @@ class _Search:
 
     def run(self, progress: Progress | None) -> SearchResult:
         """All of it."""
-        wanted = blocks_with_data(self._blocks)
+        wanted, batches = blocks_with_data(self._blocks), self._batches()
         if self._selection is not None:
-            wanted = wanted.intersect(self._blocks_of_files())
+            chosen = list(batches)
+            every = Runs.concat([Runs.empty(), *(runs for _, runs, _ in chosen)])
+            wanted = wanted.intersect(Intervals.union(every.physical, every.length))
+            batches = iter(chosen)
         found = self._scan(wanted, progress)
-        for batch, runs, apart in self._batches():
+        for batch, runs, apart in batches:
             self._add_in_runs(batch, runs, found)
             for row in apart.tolist():
                 node = batch.node(row)
@@ -132,11 +135,6 @@ class _Search:
         return SearchResult(
             hits, int(wanted.length.sum()) * self._size, self._unreadable, self._cut
         )
-
-    def _blocks_of_files(self) -> Intervals:
-        """The blocks of the selected files."""
-        runs = Runs.concat([Runs.empty(), *(runs for _, runs, _ in self._batches())])
-        return Intervals.union(runs.physical, runs.length)
 
     # -- the files --------------------------------------------------------------------------
 
@@ -232,9 +230,10 @@ class _Search:
         offset = found.start[hit] + (runs.logical - runs.physical)[run] * size
         length = (found.end - found.start)[hit]
         owner = runs.owner[run]
+        end = batch.sizes[owner]
         in_run = found.end[hit] <= (runs.physical + runs.length)[run] * size
-        is_slack = runs.unwritten[run] | (offset >= batch.sizes[owner])
-        is_whole = ~is_slack & in_run & (offset + length <= batch.sizes[owner])
+        is_slack = runs.unwritten[run] | (offset >= end)
+        is_whole = ~is_slack & in_run & (offset + length <= end)
         rows, place = np.unique(owner, return_inverse=True)
         nodes = [batch.node(row) for row in rows.tolist()]
         area = np.array([AREAS.index(_area_of(node)) for node in nodes], np.int64)

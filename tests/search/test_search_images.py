@@ -82,6 +82,8 @@ def test_bytes_across_blocks_are_found_in_each_file_that_has_them(
     assert len(expected) >= len(needles) > 5
     with searched(image, [hex_pattern(one.hex()) for one in sorted(needles)]) as result:
         hits = [result.hits[at] for at in range(len(result.hits))]
+        each = [(area, node.path) for area, node, _ in result.hits.by_file()]
+        assert len(each) == len(set(each)) == result.hits.file_count
         for hit in rng.sample(hits, min(50, len(hits))):
             assert hit.is_broken or hit.around().own.hex() == hit.pattern.name
     ours = {
