@@ -1,8 +1,5 @@
 """`python -m ext4kit`, and the console script: handles Ctrl-C before other modules are loaded."""
 
-import os
-import sys
-
 # The built-in module; `signal` itself would load further modules.
 from _signal import (  # type: ignore[import-not-found]
     SIGINT,
@@ -11,14 +8,7 @@ from _signal import (  # type: ignore[import-not-found]
     signal,
 )
 
-
-def leave(*_: object) -> None:
-    """End the process as interrupted; no work has started that would need a clean-up."""
-    try:
-        if sys.stderr is not None:  # else another file may use descriptor 2
-            os.write(2, b"ext4kit: interrupted\n")
-    finally:
-        os._exit(130)
+from ext4kit.leaving import leave
 
 
 def main() -> None:

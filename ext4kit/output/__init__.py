@@ -2,13 +2,9 @@
 
 from ext4kit.output.interrupts import interrupts_wait, take_uninterrupted
 from ext4kit.output.manifest import MANIFEST, Manifest, interruption
-from ext4kit.output.rooted import (
-    OutputDirectory,
-    UnwritableError,
-    Written,
-    hash_zeros,
-    output_limit,
-)
+from ext4kit.output.pouring import hash_zeros
+from ext4kit.output.rooted import OutputDirectory, output_limit
+from ext4kit.output.written import UnwritableError, Written
 
 __all__ = [
     "MANIFEST",

@@ -27,7 +27,8 @@ from ext4kit.evidence.recorded import (
 from ext4kit.fields import Digests, Record, Sha256, VolumeFacts
 from ext4kit.output.manifest import MANIFEST
 from ext4kit.output.new_file import whole_file
-from ext4kit.output.rooted import write_all
+from ext4kit.output.pouring import write_all
+from ext4kit.output.renaming import sync_file_system
 from ext4kit.problems import Problem, ProblemFacts
 from ext4kit.units import Progress
 from ext4kit.versions import library_versions
@@ -301,7 +302,8 @@ def _not_read(evidence: Evidence) -> NotRead:
 def write_case(path: Path, record: CaseFacts) -> None:
     """Write a case record atomically: complete or not at all.
 
-    The record names the manifest in the same folder with its SHA-256.
+    The record names the manifest in the same folder with its SHA-256. Before a record says that the
+    work is complete, all of the folder is on the disk.
 
     Raises:
         OSError: it cannot be written.
@@ -313,5 +315,7 @@ def write_case(path: Path, record: CaseFacts) -> None:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = manifest.stat().st_size
         whole["outputs"].append({"path": manifest.name, "size": size, "sha256": digest})
+    if record["state"] == "complete":
+        sync_file_system(path.parent)
     with whole_file(path) as handle:
         write_all(handle, f"{json.dumps(whole, indent=2)}\n".encode())

@@ -21,9 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ext4kit.errors import path_text
+from ext4kit.errors import OutputError, path_text
 from ext4kit.fields import Record
 from ext4kit.filesystem.content import Chunk
+from ext4kit.output.folders import Folders, OutputPlace
 from ext4kit.output.interrupts import interrupts_heeded
 from ext4kit.output.manifest import MANIFEST, OWN, settle_manifests
 from ext4kit.output.own import is_own
@@ -42,12 +43,12 @@ class Expected:
     """What belongs at a path.
 
     Attributes:
-        is_part: whether what stands at a path holds nothing but a part of it.
+        is_part: whether what stands at a place holds nothing but a part of it.
         size: bytes.
         is_record: whether an earlier record is that of this file; None for what is made anew.
     """
 
-    is_part: Callable[[str], bool]
+    is_part: Callable[[OutputPlace], bool]
     size: int = 0
     is_record: Callable[[Record], bool] | None = None
 
@@ -59,18 +60,19 @@ class EarlierRun:
 
     Args:
         out: the folder.
+        folders: those in which this run writes.
 
     Raises:
         OSError: it cannot be read.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, folders: Folders) -> None:
         settle_manifests(out)
-        self._out = out
+        self._folders = folders
         self._is_folder = dict(_entries(out))
         self._at = 0  # where the next record begins
         self._places: dict[str, int] = {}  # of records that are not in the order of this run
-        handle = open_regular(f"{out}{os.sep}{MANIFEST}")
+        handle = open_regular(folders.place(MANIFEST))
         self._stream = None if handle is None else open(handle, "rb", _PIECE)  # noqa: PTH123, SIM115
 
     def takes_folder(self, path: str) -> bool:
@@ -85,9 +87,9 @@ class EarlierRun:
         """
         if path not in self._is_folder:
             raise FileExistsError(errno.EEXIST, "of this run", path)
-        record, at = self._record_of(path), f"{self._out}{os.sep}{path}"
+        record, at = self._record_of(path), self._folders.place(path)
         if record is not None and expected.is_record is not None and expected.is_record(record):
-            kept = _right_file(self._out, at, expected.size, record)
+            kept = _right_file(self._folders, at, expected.size, record)
             if kept is not None:
                 del self._is_folder[path]
                 return kept
@@ -104,13 +106,13 @@ class EarlierRun:
         for path in paths:
             if path not in self._is_folder:
                 return
-            at = f"{self._out}{os.sep}{path}"
+            at = self._folders.place(path)
             if expected.is_part(at):
                 self._remove(path, at)
                 above = path.rpartition("/")[0]
                 if above in self._is_folder:  # this run has no other use for it so far
                     with suppress(FileExistsError):
-                        self._remove(above, f"{self._out}{os.sep}{above}")
+                        self._remove(above, self._folders.place(above))
 
     def report(self, problems: Problems) -> None:
         """Tell what no run has made, and close the manifest."""
@@ -123,19 +125,20 @@ class EarlierRun:
             text = f"not of this recovery, left as it is: {shown}{others}"
             problems.add("output folder", text, Severity.WARNING)
 
-    def _remove(self, path: str, at: str) -> None:
+    def _remove(self, path: str, at: OutputPlace) -> None:
         """Remove an entry.
 
         Raises:
             FileExistsError: it is a folder that is not empty.
         """
         try:
-            (os.rmdir if self._is_folder[path] else os.unlink)(at)
+            (os.rmdir if self._is_folder[path] else os.unlink)(at.name, dir_fd=at.folder)
         except OSError as error:
             if not self._is_folder[path]:
                 raise
             raise FileExistsError(errno.EEXIST, error.strerror, path) from error
-        del self._is_folder[path]
+        if self._is_folder.pop(path):
+            self._folders.forget(path)
 
     def _record_of(self, path: str) -> Record | None:
         """The earlier record that names a path; records are asked for mostly in their order."""
@@ -165,25 +168,23 @@ class EarlierRun:
         return (record if isinstance(record, dict) else {}), len(line)
 
 
-def open_regular(path: str) -> int | None:
+def open_regular(place: OutputPlace) -> int | None:
     """A descriptor to read a regular file; None where there is none, or anything else.
 
     Raises:
         OSError: it cannot be read.
     """
     try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            return None
-        return os.open(path, _READ)
+        return place.open(_READ) if stat.S_ISREG(place.facts().st_mode) else None
     except FileNotFoundError:
         return None
 
 
-def holds_only(chunks: Callable[[], Iterable[Chunk]], size: int, path: str) -> bool:
+def holds_only(chunks: Callable[[], Iterable[Chunk]], size: int, place: OutputPlace) -> bool:
     """Whether a file holds nothing but a part of a content: its bytes, or zeros in their place."""
     handle = None
     with suppress(OSError):
-        handle = open_regular(path)
+        handle = open_regular(place)
     if handle is None:
         return False
     with open(handle, "rb", 0) as stream:  # noqa: PTH123
@@ -226,7 +227,9 @@ def _is_zero(stream: FileIO, start: int, end: int) -> bool:
     return True
 
 
-def _right_file(out: Path, at: str, size: int, record: Record) -> tuple[int, str] | None:
+def _right_file(
+    folders: Folders, at: OutputPlace, size: int, record: Record
+) -> tuple[int, str] | None:
     """(descriptor, SHA-256) of a file that is as its record says, and has no other names."""
     handle = None
     with suppress(OSError):
@@ -236,7 +239,7 @@ def _right_file(out: Path, at: str, size: int, record: Record) -> tuple[int, str
     is_right = False
     try:
         facts = os.fstat(handle)
-        if facts.st_size == size and facts.st_nlink == 1 + _links_to(out, facts, record):
+        if facts.st_size == size and facts.st_nlink == 1 + _links_to(folders, facts, record):
             digest = _digest(handle, size)
             is_right = digest == record.get("sha256")
     finally:
@@ -245,12 +248,12 @@ def _right_file(out: Path, at: str, size: int, record: Record) -> tuple[int, str
     return (handle, digest) if is_right else None
 
 
-def _links_to(out: Path, facts: os.stat_result, record: Record) -> int:
+def _links_to(folders: Folders, facts: os.stat_result, record: Record) -> int:
     """How many of the further names of a record are names of this file."""
     count = 0
     for name in _names(record)[1:]:
-        with suppress(OSError, ValueError):
-            count += os.path.samestat(os.lstat(f"{out}{os.sep}{name}"), facts)
+        with suppress(OSError, ValueError, OutputError):
+            count += os.path.samestat(folders.place(name).facts(), facts)
     return count
 
 

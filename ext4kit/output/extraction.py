@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
@@ -17,10 +17,11 @@ from ext4kit.errors import AccessError, CorruptError, OutputError, RequestError,
 from ext4kit.fields import LinkText, Nothing, json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.content import GradedContent
+from ext4kit.filesystem.content import Content, GradedContent
 from ext4kit.filesystem.inodes import ROOT
 from ext4kit.filesystem.live_view import LiveNode, LiveView
 from ext4kit.filesystem.selected import selected_rows
+from ext4kit.filesystem.view import Node, View
 from ext4kit.grades import Grade
 from ext4kit.output import (
     MANIFEST,
@@ -38,14 +39,13 @@ from ext4kit.output.restoring import (
     RestoredPart,
     RestoredParts,
 )
-from ext4kit.output.writing import Parts, TreeWriter
+from ext4kit.output.writing import Parts, TreeWriter, grade_as_written, read_errors
 from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Severity
 from ext4kit.reasons import Reason, coded, texts
 from ext4kit.selection import Selection, is_glob
 
 AT_ONCE = 1 << 14
-ZEROS_WRITTEN = "zeros were written instead"
 
 
 @dataclass(slots=True)
@@ -69,8 +69,7 @@ class ExtractionResult:
     grades: dict[Grade, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractItem:
+class ExtractItem(NamedTuple):
     """A live file: its requested path, its path below OUT, its inode.
 
     Attributes:
@@ -78,6 +77,7 @@ class ExtractItem:
         is_known: False when the state of the inode is unknown (as of a transaction).
         doubt: why the kernel refuses its content.
         graded: its content as of an earlier moment.
+        node: the file in a view; None in the tree of the file system.
     """
 
     path: bytes
@@ -87,6 +87,26 @@ class ExtractItem:
     is_known: bool = True
     doubt: Reason | None = None
     graded: GradedContent | None = None
+    node: Node | None = None
+
+    def content(self, fs: FileSystem) -> Content:
+        """Its bytes.
+
+        Raises:
+            UnwritableError: no layer of overlayfs has them.
+        """
+        if self.graded is not None:
+            return self.graded.content
+        if self.node is None:
+            return fs.content(self.inode, self.runs)
+        if (content := self.node.content()) is None:
+            raise UnwritableError(reasons.OVERLAY_CONTENT_MISSING.filled())
+        return content
+
+    def attributes(self, fs: FileSystem) -> Attributes:
+        """What its inode has beside the bytes."""
+        xattrs = partial(fs.xattrs, self.inode) if self.node is None else self.node.xattrs
+        return Attributes.of(self.inode, xattrs)
 
 
 def extract(
@@ -97,6 +117,8 @@ def extract(
     progress: Callable[[int, int], None] | None = None,
     selection: Selection | None = None,
     parts: RestoredParts = DEFAULT_PARTS,
+    begin: Callable[[], None] = lambda: None,
+    view: View | None = None,
 ) -> ExtractionResult:
     """Copy targets below `out/files` (by number: `out/unnamed`), with `out/manifest.jsonl`.
 
@@ -110,19 +132,27 @@ def extract(
         progress: called with (done, total) files of a target.
         selection: copy only these files.
         parts: what to restore beside the bytes; folders are always created.
+        begin: called before anything is written.
+        view: the tree of the targets, of files of the file system; by default its own tree.
 
     Raises:
         RequestError: a target does not exist, or `out` cannot be used.
         OutputError: `out` cannot be written further; the manifest is valid up to that point.
     """
-    walks = _walks(fs, targets, selection or Selection())
-    every = chain.from_iterable(_items(fs, *walk, progress) for walk in walks)
+    wanted = selection or Selection()
+    if view is None:
+        walks = _walks(fs, targets, wanted)
+        every = chain.from_iterable(_items(fs, *walk, progress) for walk in walks)
+    else:
+        starts = _starts(view, targets, wanted)
+        every = chain.from_iterable(_view_items(fs, view, *start) for start in starts)
     if (first := next(every, None)) is None:
         return ExtractionResult()
+    begin()
     output = OutputDirectory(out, evidence, output_limit(fs.blocks), parts)
     result = ExtractionResult()
     try:
-        with Manifest(out) as manifest:
+        with output.manifest() as manifest:
             _Extraction(fs, output, manifest, result).write_all(chain([first], every))
             output.report(fs.problems)
     except OSError as error:
@@ -190,6 +220,46 @@ def _items(
         fs.problems.add(", ".join(map(path_text, selection.paths)), "no file matches")
 
 
+def _starts(view: View, targets: list[bytes], selection: Selection) -> list[tuple[Node, Selection]]:
+    """(file, selection) of each target in a view; all globs are one walk from the root.
+
+    Raises:
+        RequestError: a target that is no glob does not exist.
+    """
+    starts, globs = [], []
+    for target in targets:
+        try:
+            starts.append((view.lookup(target), selection))
+        except RequestError:
+            if not is_glob(target):
+                raise
+            globs.append(target)
+    if globs:
+        starts.append((view.root, replace(selection, paths=tuple(globs))))
+    return starts
+
+
+def _view_items(
+    fs: FileSystem, view: View, start: Node, selection: Selection
+) -> Iterator[ExtractItem]:
+    """The selected ones of a file of a view and, if it is a directory, of all files below it."""
+    walk = view.walk(selection, start) if start.kind == "directory" else ()
+    below = (some.nodes for some in walk)
+    found = [start] if selection.selects(start) else []
+    has_any = False
+    for node in chain(found, chain.from_iterable(below)):
+        has_any = True
+        inode = node.inode or fs.inode_table(np.array([node.id.inode], np.int64)).one(0)
+        parts = [b"files", *filter(None, node.path.split(b"/"))]
+        numbers = node.content_inodes if node.kind == "file" else ()
+        graded = fs.graded_content(fs.inode(numbers[-1])) if numbers else None
+        doubt = next(iter(node.reasons), None)
+        is_known = node.inode is not None
+        yield ExtractItem(node.path, parts, inode, None, is_known, doubt, graded, node)
+    if selection.paths and not has_any:
+        fs.problems.add(", ".join(map(path_text, selection.paths)), "no file matches")
+
+
 class _Extraction(TreeWriter[ExtractItem]):
     """Writes live files."""
 
@@ -220,9 +290,7 @@ class _Extraction(TreeWriter[ExtractItem]):
 
     def doubts(self, item: ExtractItem, written: Written | None) -> Iterator[Reason]:
         """Bytes that could not be read, and why the content is not whole."""
-        for offset, length, why in written.lost if written else ():
-            why = f"{why}; {ZEROS_WRITTEN}"
-            yield reasons.READ_ERROR.filled(length=length, offset=offset, why=why)
+        yield from read_errors(written)
         if item.graded is not None:
             yield from () if item.graded.grade.is_whole else item.graded.reasons
         elif written is not None and item.inode.kind == "file" and item.doubt is not None:
@@ -231,11 +299,12 @@ class _Extraction(TreeWriter[ExtractItem]):
     def count(self, item: ExtractItem, written: Written | None, found: list[Reason]) -> None:
         """Count an item, and tell its problems."""
         problems, result = self._fs.problems, self._result
-        where = item.path.decode("utf-8", "backslashreplace")
-        if item.inode.is_encrypted:
-            problems.add(where, "is encrypted: ciphertext", Severity.WARNING)
-        for each in found:
-            problems.add(where, each.text)
+        if item.inode.is_encrypted or found:
+            where = item.path.decode("utf-8", "backslashreplace")
+            if item.inode.is_encrypted:
+                problems.add(where, "is encrypted: ciphertext", Severity.WARNING)
+            for each in found:
+                problems.add(where, each.text)
         has_content = written is not None and item.inode.kind == "file"
         is_link = written is not None and (written.hard_link is not None or not has_content)
         is_link &= not item.inode.is_directory
@@ -243,7 +312,7 @@ class _Extraction(TreeWriter[ExtractItem]):
         result.written += has_content and not is_link
         result.recorded += not is_link and not has_content and item.graded is None
         if item.graded is not None and not is_link:
-            grade = _final_grade(item.graded, written)
+            grade = grade_as_written(item.graded.grade, written)
             result.grades[grade] = result.grades.get(grade, 0) + 1
         result.bytes += written.size if written and has_content and not is_link else 0
         result.incomplete += bool(found)
@@ -263,8 +332,8 @@ class _Extraction(TreeWriter[ExtractItem]):
                 return self.output.make_hard_link(parts, first, mark)
             except UnwritableError as error:
                 why = error.reason.text
-        content = graded.content if graded else self._fs.content(inode, item.runs)
-        attributes = _attributes(self._fs, inode)
+        content = item.content(self._fs)
+        attributes = item.attributes(self._fs)
         written = self.output.write(parts, content.chunks(), mark, attributes, content.size)
         if why:
             written.outcome.miss(RestoredPart.LINKS, why)
@@ -284,7 +353,7 @@ class _Extraction(TreeWriter[ExtractItem]):
             target = self._fs.link_target(inode, item.runs)
         except (AccessError, CorruptError) as error:
             raise UnwritableError(reasons.LINK_TARGET_UNREADABLE.filled(why=error)) from error
-        written = self.output.make_link(parts, target, mark, _attributes(self._fs, inode))
+        written = self.output.make_link(parts, target, mark, item.attributes(self._fs))
         if inode.links_count > 1:
             self._first[inode.number] = written
         return written
@@ -292,13 +361,8 @@ class _Extraction(TreeWriter[ExtractItem]):
     def complete_folder(self, item: ExtractItem, parts: Parts) -> Written:
         """Give a folder what its inode had."""
         path = self.output.make_folder(parts)
-        outcome = self.output.restore_folder(parts, _attributes(self._fs, item.inode))
+        outcome = self.output.restore_folder(parts, item.attributes(self._fs))
         return Written(path, 0, None, (), outcome, refusal=self.output.refusal_of(path))
-
-
-def _attributes(fs: FileSystem, inode: Inode) -> Attributes:
-    """What an inode has beside its bytes."""
-    return Attributes.of(inode, partial(fs.xattrs, inode))
 
 
 def _unknown_record(fs: FileSystem, item: ExtractItem) -> UnknownFile:
@@ -320,7 +384,13 @@ class _Graded(TypedDict, total=False):
     grade: Annotated[Grade, "With --as-of, of files: how far the content is known."]
 
 
-class ExtractedFile(_Graded, fields.PathText, fields.LiveInode, RestoredFacts):
+class _Layered(TypedDict, total=False):
+    """What the record of a file of a Linux root has beside that of another one."""
+
+    layer_path: Annotated[str, "With --root: path in the image of the file in its layer."]
+
+
+class ExtractedFile(_Graded, _Layered, fields.PathText, fields.LiveInode, RestoredFacts):
     """A record of the manifest of `extract`."""
 
     output: fields.Output | None
@@ -371,8 +441,11 @@ def _record(
             found.append(reasons.LINK_TARGET_UNREADABLE.filled(why=error))
     graded: _Graded = {}
     if item.graded is not None:
-        graded = {"grade": _final_grade(item.graded, written)}
+        graded = {"grade": grade_as_written(item.graded.grade, written)}
         found = [*item.graded.reasons, *found] if item.graded.grade.is_whole else found
+    layered: _Layered = {}
+    if item.node is not None and item.node.layer_path is not None:
+        layered = {"layer_path": path_text(item.node.layer_path)}
     return {
         "output": written.path if written else None,
         **json_name(item.path),
@@ -395,13 +468,8 @@ def _record(
         "reasons": coded(found),
         **link,
         **graded,
+        **layered,
     }
-
-
-def _final_grade(graded: GradedContent, written: Written | None) -> Grade:
-    """The grade, at most partial if parts of the content were unreadable."""
-    is_cut = written is not None and bool(written.lost) and graded.grade.is_whole
-    return Grade.PARTIAL if is_cut else graded.grade
 
 
 def extraction_record(result: ExtractionResult, out: str) -> ExtractionRecord:

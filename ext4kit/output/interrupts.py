@@ -16,7 +16,7 @@ from typing import TypeVar
 from ext4kit.signals import INTERRUPTING
 
 Item = TypeVar("Item")
-_AT_ONCE = 8  # files; to block and accept interrupts takes longer than to write a small one
+_AT_ONCE = 32  # files; to block and accept interrupts takes longer than to write a small one
 _CAN_WAIT = hasattr(signal, "pthread_sigmask")
 
 

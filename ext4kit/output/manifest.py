@@ -74,13 +74,16 @@ class Manifest:
     Args:
         out: the output folder.
         is_resumed: keep an earlier manifest until this one is complete, or has more.
+        publish: called after each record; gives its file the name that the record has.
 
     Attributes:
         count: number of records.
     """
 
-    def __init__(self, out: Path, is_resumed: bool = False) -> None:
-        self._out, self._is_resumed = out, is_resumed
+    def __init__(
+        self, out: Path, is_resumed: bool = False, publish: Callable[[], None] = lambda: None
+    ) -> None:
+        self._out, self._is_resumed, self._publish = out, is_resumed, publish
         self._reserve = out / RESERVED
         self._stream = (out / (PART if is_resumed else MANIFEST)).open("xb", buffering=0)
         with self._reserve.open("xb") as stream:
@@ -120,29 +123,41 @@ class Manifest:
         self._reserve.unlink(missing_ok=True)
 
     def append(self, values: Record) -> None:
-        """Write one record, with the text beside each time.
+        """Write one record, with the text beside each time; then its file gets its name.
 
         On a full disk it goes into the reserved space, before the error is raised.
 
         Raises:
             OSError: the disk is full, or the record could not be written.
+            OutputError: the file did not get its name; there is no record then.
         """
-        line = encoded(values)
+        line, full = encoded(values), None
         try:
             self._write(line)
-        except OSError:
+        except OSError as error:
             self.release()
             self._write(line)
+            full = error
+        try:
+            self._publish()
+        except BaseException:
+            self._cut(self._end - len(line))
+            self._end, self.count = self._end - len(line), self.count - 1
             raise
+        if full is not None:
+            raise full
+
+    def _cut(self, end: int) -> None:
+        self._stream.truncate(end)
+        self._stream.seek(end)
 
     def _write(self, line: bytes) -> None:
         """Write all of a line or nothing."""
-        rest = memoryview(line)
+        written = 0
         try:
-            self._stream.seek(self._end)
-            while rest:
-                rest = rest[self._stream.write(rest) :]
+            while written < len(line):
+                written += self._stream.write(line[written:] if written else line)
         except BaseException:
-            self._stream.truncate(self._end)
+            self._cut(self._end)
             raise
         self._end, self.count = self._end + len(line), self.count + 1  # no interrupt in between

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import OUTSIDE, OVERFULL, Chunk, Content
-from ext4kit.output.rooted import write_all
+from ext4kit.output.pouring import write_all
 from ext4kit.output.stream import DescriptorWriter
 
 COLUMNS = ("offset", "image_offset", "block", "length", "what")

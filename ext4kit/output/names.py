@@ -5,30 +5,37 @@ The manifest has the exact bytes of each name.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
 
+Made = TypeVar("Made")
 NAME_LIMIT = 255  # bytes in one path component on every file system in common use
 _ROOM = 40  # bytes for what may be appended to a marked name: a disambiguator and a number
 _PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9 ._-]{0,%d}" % (NAME_LIMIT - 1))
 
-# Bytes that a system does not accept in a name; they are percent-encoded.
-POSIX = re.compile(rb"[\x00-\x1f\x7f/]")
+# Bytes that a system does not accept in a name, or that control a terminal or the direction of
+# a text (C1, and the marks, overrides and isolates of Unicode); they are percent-encoded.
+_CONTROLS = rb"\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xaf]"
+POSIX = re.compile(rb"[\x00-\x1f\x7f/]|%s" % _CONTROLS)
 WINDOWS = re.compile(
-    rb"""[\x00-\x1f\x7f/\\<>:"|?*]
+    rb"""[\x00-\x1f\x7f/\\<>:"|?*] | %s
     | [ .] (?= [ .]* \Z )  # it drops these, and finds another file
     | \A (?= (?: CON | PRN | AUX | NUL | CONIN[$] | CONOUT[$]
                | (?: COM | LPT ) (?: [0-9] | \xc2[\xb9\xb2\xb3] ) )
              [ ]* (?: [.] | \Z ) ) .  # devices in every folder, whatever follows after a dot
-    """,
+    """
+    % _CONTROLS,
     re.VERBOSE | re.IGNORECASE,
 )
 HERE = WINDOWS if os.name == "nt" else POSIX
 _ASCII = re.compile(rb"(?: %s ) | [\x80-\xff]" % WINDOWS.pattern, WINDOWS.flags)
-_SHORT = 100  # bytes of a name that is cut; the limit of some file systems is 143
+SHORT = 100  # bytes of a name that is cut; the limit of some file systems is 143
 _EXTENSION = re.compile(rb"(?<=[^.])[.][A-Za-z0-9]{1,10}\Z")
 
 
@@ -60,7 +67,7 @@ def other_names(name: bytes) -> Iterator[str]:
     yield usable_name(name, WINDOWS)
     text = usable_name(name, _ASCII)
     yield text
-    yield _shortened(text, name, _SHORT)
+    yield _shortened(text, name, SHORT)
 
 
 def _shortened(text: str, name: bytes, limit: int) -> str:
@@ -93,7 +100,7 @@ def _percent_encoded(name: bytes, refused: re.Pattern[bytes]) -> str:
     if name in (b"", b".", b".."):
         return "%2E" * len(name) or "%00"
     escaped = name.replace(b"%", b"%25")
-    escaped = refused.sub(lambda found: b"%%%02X" % found[0][0], escaped)
+    escaped = refused.sub(lambda found: b"".join(b"%%%02X" % byte for byte in found[0]), escaped)
     return "".join(map(_escaped, escaped.decode("utf-8", "surrogateescape")))
 
 
@@ -104,3 +111,24 @@ def _escaped(char: str) -> str:
             os.fsencode(char)
             return char
     return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
+
+
+def with_free_name(wanted: str, mark: str, make: Callable[[str], Made]) -> tuple[str, Made]:
+    """(name, what `make` returned) for the first name that is free."""
+    name = wanted
+    for attempt in range(1000):
+        try:
+            return name, make(name)
+        except FileExistsError:
+            suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
+            name = cut(wanted, NAME_LIMIT - len(suffix)) + suffix
+    raise FileExistsError(errno.EEXIST, "too many files of that name", wanted)
+
+
+def image_name(image: Path, taken: Container[str]) -> str:
+    """The name of an image for its outputs: its file name, numbered if another image has it."""
+    wanted = name = image.name or "image"
+    number = 2
+    while name in taken:
+        name, number = f"{wanted}-{number}", number + 1
+    return name

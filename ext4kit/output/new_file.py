@@ -1,55 +1,104 @@
-"""One new file with a given name: created exclusively, and renamed when it stays unfinished."""
+"""Single files: each has its final name only when it is whole, and is then on the disk."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from ext4kit.errors import OutputError, RequestError
+from ext4kit.output.folders import FOLDER, HAS_HANDLES, OutputPlace
 from ext4kit.output.interrupts import interrupts_heeded, interrupts_wait
-from ext4kit.output.rooted import NEW_FILE, mark_incomplete
+from ext4kit.output.renaming import incomplete_names, rename_new, sync_folder
 
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+NEW_FILE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _BUFFER = 1 << 20
 
 
+class UnfinishedFile(NamedTuple):
+    """A file that is written: its descriptor, and the path that it has until it is whole."""
+
+    handle: int
+    path: Path
+
+
 @contextmanager
-def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
-    """A new empty file, open for writing and closed at the end.
+def unfinished_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[UnfinishedFile]:
+    """A new empty file named `*.incomplete`, which gets its name at the end of the `with`.
 
     Args:
         path: its path.
         evidence: files that it must not be.
 
-    Yields:
-        its descriptor.
-
     Raises:
         RequestError: `path` exists already.
-        OutputError: it could not be written; the written part is named `*.incomplete`.
+        OutputError: it could not be written; the written part is still named `*.incomplete`.
     """
     if path.resolve() in {each.resolve() for each in evidence}:
         raise RequestError(f"{path}: is the evidence; choose another name")
-    with interrupts_wait():
-        try:
-            handle = os.open(path, NEW_FILE, 0o666)
-        except FileExistsError as error:
-            raise RequestError(f"{path}: already exists; choose another name") from error
-        except OSError as error:
-            raise OutputError(f"{path}: {error.strerror}; choose another place") from error
+    with interrupts_wait(), _folder_of(path) as target:
+        name, handle = _begun(path, target)
         try:
             try:
                 with interrupts_heeded():
-                    yield handle
+                    yield UnfinishedFile(handle, path.with_name(name))
+                os.fsync(handle)  # the bytes are on the disk before the name is
             finally:
                 os.close(handle)
-        except BaseException as error:
-            mark_incomplete(path)
-            if isinstance(error, OSError):
-                raise OutputError(f"{path}: {error.strerror}; it is incomplete") from error
-            raise
+            rename_new(target.beside(name), target)
+        except FileExistsError as error:
+            text = f"{path}: was created by another program; what was written is in {name}"
+            raise OutputError(text) from error
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}; it is incomplete") from error
+        if target.folder is not None:
+            sync_folder(target.folder)
+
+
+@contextmanager
+def _folder_of(path: Path) -> Iterator[OutputPlace]:
+    """A file in its folder, which is held open where calls take descriptors.
+
+    Raises:
+        OutputError: the folder cannot be opened.
+    """
+    try:
+        handle = os.open(path.parent, FOLDER) if HAS_HANDLES else None
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}; choose another place") from error
+    try:
+        yield OutputPlace(str(path)) if handle is None else OutputPlace(path.name, handle)
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _begun(path: Path, target: OutputPlace) -> tuple[str, int]:
+    """(name, descriptor) of a new file under the first name of an unfinished one that is free.
+
+    Raises:
+        RequestError: the final name is in use.
+        OutputError: it cannot be created.
+    """
+    try:
+        if target.exists():
+            raise RequestError(f"{path}: already exists; choose another name")
+        for name in incomplete_names(path.name):
+            with suppress(FileExistsError):
+                return name, target.beside(name).open(NEW_FILE, 0o666)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}; choose another place") from error
+    raise AssertionError
+
+
+@contextmanager
+def new_file(path: Path, evidence: tuple[Path, ...] = ()) -> Iterator[int]:
+    """The descriptor of an `unfinished_file`."""
+    with unfinished_file(path, evidence) as made:
+        yield made.handle
 
 
 @contextmanager

@@ -22,7 +22,8 @@ from ext4kit.evidence.source import Source, fileno_range
 from ext4kit.journal.post_recovery import Patch
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.output.new_file import new_file
-from ext4kit.output.rooted import Written, write_all
+from ext4kit.output.pouring import write_all
+from ext4kit.output.written import Written
 from ext4kit.units import Progress
 
 CHUNK_BYTES = 4 << 20

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, TypedDict
+from typing import Annotated, NamedTuple, TypedDict
 
 from ext4kit.errors import Ext4kitError
 from ext4kit.parsers.inode import Inode
@@ -33,6 +33,8 @@ _USABLE = "its owner keeps the right to read it"
 
 class RestoredPart(StrEnum):
     """What `--restore` names."""
+
+    __hash__ = str.__hash__  # that of an `Enum` is slow
 
     MODE = "mode"
     TIMES = "times"
@@ -83,8 +85,7 @@ class Outcome:
 NOTHING: RestoredFacts = {"restored": [], "not_restored": []}
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """What an inode has beside its bytes.
 
     Attributes:
@@ -105,19 +106,20 @@ class Attributes:
         return cls(inode.mode, inode.uid, inode.gid, inode.atime, inode.mtime, xattrs)
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenEntry:
+class WrittenEntry(NamedTuple):
     """A file or folder of the output to restore by its descriptor, or a link by its path.
 
     Attributes:
         path: its path.
         handle: its descriptor; None for a link, and on systems whose calls take paths.
         is_link: a symbolic link, which is not followed.
+        folder: of a link, the descriptor of the folder in which its path is a name, if any.
     """
 
     path: str
     handle: int | None
     is_link: bool = False
+    folder: int | None = None
 
     def by(self, call: object) -> int | str:
         """What a call takes: the descriptor where it can."""
@@ -132,15 +134,16 @@ def restore(target: WrittenEntry, inode: Attributes, parts: RestoredParts) -> Ou
         inode: what it had.
         parts: what of it is wanted.
     """
-    outcome = Outcome()
-    values = _read_xattrs(inode, outcome) if RestoredPart.XATTRS in parts else {}
-    capability = {name: values.pop(name) for name in [CAPABILITY] if name in values}
-    _set_xattrs(target, values, outcome)
+    outcome, capability = Outcome(), {}
+    if RestoredPart.XATTRS in parts:
+        values = _read_xattrs(inode, outcome)
+        capability = {name: values.pop(name) for name in [CAPABILITY] if name in values}
+        _set_xattrs(target, values, outcome)
     if RestoredPart.OWNER in parts:
         _try(outcome, RestoredPart.OWNER, lambda: _set_owner(target, inode.uid, inode.gid))
     if RestoredPart.MODE in parts and not target.is_link:
         _restore_mode(target, inode.mode, parts, outcome)
-    if RestoredPart.PRIVILEGES in parts:
+    if capability and RestoredPart.PRIVILEGES in parts:
         _set_xattrs(target, capability, outcome)
     elif capability:
         outcome.miss(CAPABILITY.decode(), _NOT_ASKED)
@@ -222,14 +225,14 @@ def _set_mode(target: WrittenEntry, bits: int) -> None:
 
 def _set_owner(target: WrittenEntry, uid: int, gid: int) -> None:
     if target.is_link:
-        os.chown(target.path, uid, gid, follow_symlinks=False)
+        os.chown(target.path, uid, gid, dir_fd=target.folder, follow_symlinks=False)
     else:
         os.chown(target.by(os.chown), uid, gid)
 
 
 def _set_times(target: WrittenEntry, times: tuple[int, int]) -> None:
     if target.is_link:
-        os.utime(target.path, ns=times, follow_symlinks=False)
+        os.utime(target.path, ns=times, dir_fd=target.folder, follow_symlinks=False)
     else:
         os.utime(target.by(os.utime), ns=times)
 
@@ -244,7 +247,8 @@ def _set_xattrs(target: WrittenEntry, values: Mapping[bytes, bytes], outcome: Ou
             continue
         try:
             if target.is_link:
-                os.setxattr(target.path, name, value, follow_symlinks=False)
+                above = "" if target.folder is None else f"/proc/self/fd/{target.folder}/"
+                os.setxattr(above + target.path, name, value, follow_symlinks=False)
             else:
                 os.setxattr(target.by(os.setxattr), name, value)
         except AttributeError:
@@ -283,4 +287,4 @@ class Shortfall:
 
 
 def _is_root() -> bool:
-    return getattr(os, "geteuid", lambda: -1)() == 0
+    return hasattr(os, "geteuid") and os.geteuid() == 0

@@ -1,4 +1,8 @@
-"""Writes files below one folder: rooted, exclusively created, and renamed when unfinished."""
+"""Writes files below one folder: rooted, exclusively created, each whole or named unfinished.
+
+A file is written as `*.incomplete`. It gets its name when its record is in the manifest, so that
+whatever ends the program leaves no file under a final name without its bytes and its record.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,24 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from itertools import count as counted
 from pathlib import Path
 from typing import TypeVar
 
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.content import CHUNK_BYTES, Chunk
+from ext4kit.filesystem.content import Chunk
 from ext4kit.output.earlier import LONG, EarlierRun, Expected
+from ext4kit.output.folders import FOLDER, HAS_HANDLES, Folders, OutputPlace
 from ext4kit.output.interrupts import interrupts_heeded
 from ext4kit.output.lock import lock
-from ext4kit.output.manifest import CASE
-from ext4kit.output.names import NAME_LIMIT, cut, other_names, usable_name
+from ext4kit.output.manifest import CASE, Manifest
+from ext4kit.output.names import other_names, usable_name, with_free_name
+from ext4kit.output.new_file import NEW_FILE
+from ext4kit.output.pouring import add_lost, hash_zeros, seek_past, write_all
+from ext4kit.output.renaming import begins_unfinished, incomplete_names, rename_new
 from ext4kit.output.restoring import (
     DEFAULT_PARTS,
     Attributes,
@@ -34,8 +40,9 @@ from ext4kit.output.restoring import (
     restore,
     take_back,
 )
+from ext4kit.output.written import UnwritableError, Written
 from ext4kit.problems import Problems, Severity
-from ext4kit.reasons import NAME_REFUSED, OUTPUT_LIMIT, WRITE_FAILED, Reason
+from ext4kit.reasons import OUTPUT_LIMIT, WRITE_FAILED
 from ext4kit.units import SECTOR
 
 HASHED_HOLES_LIMIT = 16 << 30
@@ -43,45 +50,10 @@ OUTPUTS_A_BLOCK = 16  # live files use each block once, deleted files a few time
 SPARE_OUTPUT = 1 << 30
 _REFUSALS = {errno.EINVAL, errno.ENAMETOOLONG, errno.EILSEQ}  # of a name, if not of all
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
-_ZEROS = bytes(CHUNK_BYTES)
+_MOST_SHOWN = 64  # folders of a path in a message
 _PRIVATE = 0o600  # until the file has its mode
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_FOLDER |= getattr(os, "O_CLOEXEC", 0)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A finished file.
-
-    Attributes:
-        path: relative to the output folder, `/` between components; of a single file as given.
-        sha256: hex, or None when it is not hashed because its holes are too large (above 16 GiB, or
-            above the limit of the whole output), or because it is a copy of a volume.
-        lost: (offset, length, reason) of unreadable ranges, which are written as zeros.
-        outcome: what it has beside its bytes.
-        hard_link: the output that it is a hard link to; None for a file of its own.
-        further: paths of hard links to it.
-        refusal: why the file system refused its name or that of a folder; "" where it did not.
-        is_kept: an earlier run wrote it.
-    """
-
-    path: str
-    size: int
-    sha256: str | None
-    lost: tuple[tuple[int, int, str], ...]
-    outcome: Outcome = field(default_factory=Outcome)
-    hard_link: str | None = None
-    further: tuple[str, ...] = ()
-    refusal: str = ""
-    is_kept: bool = False
-
-    @property
-    def reasons(self) -> list[Reason]:
-        """What its record says of its name."""
-        if not self.refusal:
-            return []
-        return [NAME_REFUSED.filled(why=self.refusal, path=self.path)]
 
 
 def output_limit(blocks: BlockReader) -> int:
@@ -93,9 +65,10 @@ def output_limit(blocks: BlockReader) -> int:
 class OutputDirectory:
     """Writes files below one folder and nowhere else.
 
-    Everything below it is new: files, folders and links are created exclusively, and nothing is
-    created below a name that is not a folder of this class. Links therefore lead nowhere.
-    `restore_folder` is to be called last, for the deepest folders first.
+    Everything below it is new: files, folders and links are created exclusively, in folders that
+    are held open (`Folders`). Links therefore lead nowhere. With a `manifest`, files and links get
+    their names with their records, without one at once. `restore_folder` is to be called last, for
+    the deepest folders first.
 
     Args:
         root: the folder; it must be new or empty, but for a case record.
@@ -116,9 +89,12 @@ class OutputDirectory:
     earlier: EarlierRun | None = None
     _left: int = 0
     _hashed: int = 0
-    _folders: dict[tuple[bytes, ...], str] = field(default_factory=dict)
+    _folders: dict[tuple[bytes, ...], str | OSError] = field(default_factory=dict)
     _refused: dict[str, str] = field(default_factory=dict)  # folder -> why its name was refused
     _shortfall: Shortfall = field(default_factory=Shortfall)
+    _has_manifest: bool = False
+    _unnamed: list[tuple[str, str]] = field(default_factory=list)  # (unfinished, final path)
+    _places: Folders = field(init=False)
 
     def __post_init__(self) -> None:
         """Create the folder.
@@ -135,12 +111,55 @@ class OutputDirectory:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             lock(self.root)
+            self._places = Folders(self.root)
             if self.is_resumed:
-                self.earlier = EarlierRun(self.root)
+                self.earlier = EarlierRun(self.root, self._places)
             elif any(path.name != CASE for path in self.root.iterdir()):
                 raise RequestError(f"{self.root}: not empty; choose a new or empty folder")
         except OSError as error:
             raise OutputError(f"{self.root}: {error.strerror}; choose another folder") from error
+
+    def manifest(self) -> Manifest:
+        """The manifest of the folder; from now on, what is written gets its name with its record.
+
+        Raises:
+            OSError: it cannot be created.
+        """
+        self._has_manifest = True
+        return Manifest(self.root, self.is_resumed, self.publish)
+
+    def publish(self) -> None:
+        """Give what was written since the last call its final names.
+
+        Raises:
+            OutputError: a name could not be given; all of this is still named `*.incomplete`.
+        """
+        done = 0
+        try:
+            for unfinished, final in self._unnamed:
+                self._rename(unfinished, final)
+                done += 1
+        except OSError as error:
+            for unfinished, there in self._unnamed[:done]:
+                with suppress(OSError):
+                    self._rename(there, unfinished)
+            raise OutputError(f"{final}: {error.strerror}; it is incomplete") from error
+        self._unnamed.clear()
+
+    def _rename(self, before: str, after: str) -> None:
+        """Give what was written another name in its folder, which nothing has.
+
+        Raises:
+            OutputError: its folder was replaced.
+            OSError: as for `rename_new`.
+        """
+        place = self._places.place(after)
+        rename_new(place.beside(before[before.rfind("/") + 1 :]), place)
+
+    def abandon(self) -> bool:
+        """Leave what has no final name so far as it is; whether there is such a file."""
+        left, self._unnamed = self._unnamed, []
+        return bool(left)
 
     def write(
         self,
@@ -168,31 +187,31 @@ class OutputDirectory:
         if self._left <= 0:
             raise self._limit_reached()
         mode = _PRIVATE if inode is not None and RestoredPart.MODE in self.parts else 0o666
-        make = partial(os.open, flags=NEW_FILE, mode=mode)
         lost: tuple[tuple[int, int, str], ...] = ()
-        path, (handle, digest), refusal = self._make(
-            parts, mark, lambda at: self._kept_or_new(at, make, expected)
+        path, (begun, handle, digest), refusal = self._make(
+            parts, mark, lambda path: self._kept_or_new(path, mode, expected)
         )
+        is_kept = digest is not None
         try:
             try:
-                is_kept = digest is not None
+                target = WrittenEntry(self._at(begun), handle)
                 if is_kept:
                     self._count_kept(handle)
                     if inode is not None:
-                        take_back(WrittenEntry(self._at(path), handle), self.parts, _PRIVATE)
+                        take_back(target, self.parts, _PRIVATE)
+                elif size < LONG:
+                    size, digest, lost = self._pour(handle, chunks)
                 else:
-                    self.drop_unfinished(path, expected)
-                    with interrupts_heeded() if size >= LONG else nullcontext():
+                    with interrupts_heeded():
                         size, digest, lost = self._pour(handle, chunks)
-                outcome = self._restore(WrittenEntry(self._at(path), handle), inode)
+                outcome = self._restore(target, inode)
             finally:
                 os.close(handle)
-            return Written(path, size, digest, lost, outcome, refusal=refusal, is_kept=is_kept)
-        except BaseException as error:
-            mark_incomplete(Path(self._at(path)))
-            if isinstance(error, OSError):
-                raise _failure(path, error) from error
-            raise
+        except OSError as error:
+            raise _failure(path, error) from error
+        if not is_kept:
+            self._finish(begun, path)
+        return Written(path, size, digest, lost, outcome, refusal=refusal, is_kept=is_kept)
 
     def move(
         self, written: Written, parts: Sequence[bytes], mark: str, expected: Expected | None = None
@@ -200,22 +219,33 @@ class OutputDirectory:
         """Give a written file another path, which nothing has so far.
 
         Raises:
-            OutputError: as for `write`; the file is then named `*.incomplete`.
+            OutputError: as for `write`; a new file is then still named `*.incomplete`.
         """
-        before = Path(self._at(written.path))
-        try:
-            make = partial(os.open, flags=NEW_FILE, mode=_PRIVATE)
-            path, handle, refusal = self._make(parts, mark, self._over(make, expected))
-            os.close(handle)
-            before.replace(self._at(path))  # in the place of the new, empty file
-        except OutputError:
-            mark_incomplete(before)
-            raise
-        except OSError as error:
-            Path(self._at(path)).unlink()
-            mark_incomplete(before)
-            raise _failure(path, error) from error
+        before = self._present_path(written)
+        self._unnamed = [each for each in self._unnamed if each[0] != before]
+
+        def make(place: OutputPlace) -> None:
+            rename_new(self._places.place(before), place)
+
+        path, (begun, _), refusal = self._make(
+            parts, mark, lambda path: self._begin(path, make, expected)
+        )
+        self._finish(begun, path)
         return replace(written, path=path, refusal=refusal or written.refusal)
+
+    def _present_path(self, written: Written) -> str:
+        """The path of a file, which may not have its final one yet."""
+        return next((now for now, path in self._unnamed if path == written.path), written.path)
+
+    def _finish(self, begun: str, path: str) -> None:
+        """Something is whole and gets its final path with its record; at once without a manifest.
+
+        Raises:
+            OutputError: as for `publish`.
+        """
+        self._unnamed.append((begun, path))
+        if not self._has_manifest:
+            self.publish()
 
     def drop_unfinished(self, path: str, expected: Expected | None) -> None:
         """Remove what earlier runs left unfinished of a file at a path below the root."""
@@ -241,7 +271,7 @@ class OutputDirectory:
 
     def has_folder(self, parts: Sequence[bytes]) -> bool:
         """Whether the folder for these components was created."""
-        return tuple(parts) in self._folders
+        return isinstance(self._folders.get(tuple(parts)), str)
 
     def restore_folder(self, parts: Sequence[bytes], inode: Attributes) -> Outcome:
         """Give an existing folder what its inode had; nothing can be written below it after that.
@@ -249,12 +279,12 @@ class OutputDirectory:
         Raises:
             OutputError: as for `write`.
         """
-        below = self._folders[tuple(parts)].rstrip("/")
         try:
+            below = self._folder_of(parts).rstrip("/")
             with self._opened_folder(below) as folder:
                 return self._restore(folder, inode)
         except OSError as error:
-            raise _failure(below, error) from error
+            raise _failure(_shown(parts), error) from error
 
     def make_link(
         self, parts: Sequence[bytes], target: bytes, mark: str, inode: Attributes
@@ -265,11 +295,18 @@ class OutputDirectory:
             OutputError: as for `write`.
         """
         text = os.fsdecode(target)
-        make = partial(os.symlink, text)  # as it is
-        expected = Expected(lambda at: os.path.islink(at) and os.readlink(at) == text)  # noqa: PTH114, PTH115
-        path, _, refusal = self._make(parts, mark, self._over(make, expected))
-        outcome = self._restore(WrittenEntry(self._at(path), None, is_link=True), inode)
+        expected = Expected(lambda place: place.target() == text)
+
+        def make(place: OutputPlace) -> None:
+            os.symlink(text, place.name, dir_fd=place.folder)  # as it is
+
+        path, (begun, _), refusal = self._make(
+            parts, mark, lambda path: self._begin(path, make, expected)
+        )
+        place = self._places.place(begun)
+        outcome = self._restore(WrittenEntry(place.name, None, True, place.folder), inode)
         outcome.restored.append(RestoredPart.LINKS)
+        self._finish(begun, path)
         return Written(path, len(target), None, (), outcome, refusal=refusal)
 
     def make_hard_link(
@@ -284,9 +321,17 @@ class OutputDirectory:
         Raises:
             OutputError: as for `write`.
         """
-        source = self._at(first.path)
-        make = partial(os.link, source, follow_symlinks=_FOLLOWS)
-        path, _, refusal = self._make(parts, mark, self._over(make, expected))
+        before = self._present_path(first)
+
+        def make(place: OutputPlace) -> None:
+            source = self._places.place(before)
+            os.link(source.name, place.name, src_dir_fd=source.folder, dst_dir_fd=place.folder,
+                    follow_symlinks=_FOLLOWS)  # fmt: skip
+
+        path, (begun, _), refusal = self._make(
+            parts, mark, lambda path: self._begin(path, make, expected)
+        )
+        self._finish(begun, path)
         outcome = Outcome([*first.outcome.restored], [*first.outcome.missed])
         if RestoredPart.LINKS not in outcome.restored:
             outcome.restored.append(RestoredPart.LINKS)
@@ -295,7 +340,12 @@ class OutputDirectory:
         )
 
     def report(self, problems: Problems) -> None:
-        """Report names that were refused and what was not restored, one line about each kind."""
+        """Report names that were refused and what was not restored, one line about each kind.
+
+        Raises:
+            OutputError: a folder was replaced while the command wrote.
+        """
+        self._places.check()
         for why, count in self.refusals.items():
             text = f"{count:,} {'was' if count == 1 else 'were'} refused by the output file system"
             text += f" ({why}); the manifest says how each is stored"
@@ -307,10 +357,10 @@ class OutputDirectory:
     @contextmanager
     def _opened_folder(self, below: str) -> Iterator[WrittenEntry]:
         """A folder below the root, by its descriptor where calls take one; a link is refused."""
-        path = self._at(below)
-        handle = os.open(path, _FOLDER) if _HAS_HANDLES else None
+        place = self._places.place(below)
+        handle = place.open(FOLDER | _NOFOLLOW) if HAS_HANDLES else None
         try:
-            yield WrittenEntry(path, handle)
+            yield WrittenEntry(self._at(below), handle)
         finally:
             if handle is not None:
                 os.close(handle)
@@ -324,32 +374,70 @@ class OutputDirectory:
         return f"{self.root}{os.sep}{below}"
 
     def _kept_or_new(
-        self, at: str, make: Callable[[str], int], expected: Expected | None
-    ) -> tuple[int, str | None]:
-        """(descriptor, SHA-256 of a file that is kept, None for a new one)."""
-        try:
-            return make(at), None
-        except FileExistsError:
-            if self.earlier is None or expected is None:
-                raise
-            kept = self.earlier.take(at[len(self._at("")) :], expected)
-            return kept or (make(at), None)
+        self, path: str, mode: int, expected: Expected | None
+    ) -> tuple[str, int, str | None]:
+        """(path, descriptor, SHA-256) of a file that is kept, of a new one without a SHA-256."""
+        place = self._places.place(path)
+        kept = self._check_free(path, place, expected)
+        if kept is not None:
+            return path, *kept
 
-    def _over(
-        self, make: Callable[[str], Made], expected: Expected | None
-    ) -> Callable[[str], Made]:
-        """A `make` that replaces what an earlier run left of the same file."""
+        def make(place: OutputPlace) -> int:
+            return place.open(NEW_FILE, mode)
 
-        def over(at: str) -> Made:
+        return *self._begin_free(path, place, make, expected), None
+
+    def _begin(
+        self, path: str, make: Callable[[OutputPlace], Made], expected: Expected | None
+    ) -> tuple[str, Made]:
+        """(path of an unfinished file or link, what `make` returned for it).
+
+        Args:
+            path: its final path.
+            make: creates it.
+            expected: what an earlier run may have left of it, which is replaced.
+
+        Raises:
+            FileExistsError: the final path is in use.
+            OSError: it cannot be created.
+        """
+        place = self._places.place(path)
+        self._check_free(path, place, expected and Expected(expected.is_part))
+        return self._begin_free(path, place, make, expected)
+
+    def _begin_free(
+        self,
+        path: str,
+        place: OutputPlace,
+        make: Callable[[OutputPlace], Made],
+        expected: Expected | None,
+    ) -> tuple[str, Made]:
+        self.drop_unfinished(path, expected)
+        above = path[: path.rfind("/") + 1]
+        for name in incomplete_names(path[len(above) :]):
             try:
-                return make(at)
+                return above + name, make(place.beside(name))
             except FileExistsError:
-                if self.earlier is None or expected is None:
-                    raise
-                self.earlier.take(at[len(self._at("")) :], Expected(expected.is_part))
-                return make(at)
+                continue
+        raise AssertionError
 
-        return over
+    def _check_free(
+        self, path: str, place: OutputPlace, expected: Expected | None
+    ) -> tuple[int, str] | None:
+        """A right file of an earlier run as (its descriptor, its SHA-256), else None.
+
+        Raises:
+            FileExistsError: something else is there.
+            OSError: nothing can have that name.
+        """
+        if place.exists():
+            if self.earlier is None or expected is None:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            return self.earlier.take(path, expected)
+        if not begins_unfinished(path[path.rfind("/") + 1 :]):  # a system may refuse it alone
+            os.mkdir(place.name, dir_fd=place.folder)
+            os.rmdir(place.name, dir_fd=place.folder)
+        return None
 
     def _count_kept(self, handle: int) -> None:
         """Count the bytes of a file that is kept, as if it had been written."""
@@ -366,7 +454,7 @@ class OutputDirectory:
         Args:
             parts: as for `write`.
             mark: as for `write`.
-            make: called with its path; it raises FileExistsError if that is in use.
+            make: called with its path below the root; it raises FileExistsError if that is in use.
 
         Returns:
             (its path below the root, what `make` returned, why its name was refused).
@@ -376,10 +464,9 @@ class OutputDirectory:
         """
         try:
             below = self._folder_of(parts[:-1])
-            folder = self._at(below)
             (name, made), refusal = self._accepted(
                 parts[-1],
-                lambda name: _with_free_name(name, mark, lambda name: make(folder + name)),
+                lambda name: with_free_name(name, mark, lambda name: make(below + name)),
             )
         except OSError as error:
             raise _failure(_shown(parts), error) from error
@@ -394,19 +481,21 @@ class OutputDirectory:
         Raises:
             OSError: it takes none, or the error has another cause.
         """
-        refused: OSError | None = None
-        for name in chain((usable_name(part),), other_names(part)):
+        try:
+            return make(usable_name(part)), ""
+        except OSError as error:
+            if error.errno not in _REFUSALS:
+                raise
+            refused = error
+        for name in other_names(part):
             try:
                 made = make(name)
             except OSError as error:
                 if error.errno not in _REFUSALS:
                     raise
-                refused = refused or error
                 continue
-            why = str(refused.strerror) if refused else ""
-            self.refusals.update([why] if why else [])
+            self.refusals[why := str(refused.strerror)] += 1
             return made, why
-        assert refused is not None
         raise refused
 
     def _limit_reached(self) -> UnwritableError:
@@ -422,7 +511,7 @@ class OutputDirectory:
         for chunk in chunks:
             end = chunk.offset + chunk.length
             if chunk.lost:
-                _add_lost(lost, chunk)
+                add_lost(lost, chunk)
             if chunk.data is not None:
                 self._left -= chunk.length
                 if self._left < 0:
@@ -432,7 +521,7 @@ class OutputDirectory:
                 written = end
                 continue
             holes += chunk.length
-            _seek(handle, end)
+            seek_past(handle, end)
             if holes <= most:
                 hash_zeros(digest, chunk.length)
         if end > written:
@@ -444,17 +533,36 @@ class OutputDirectory:
         """Path below the root of the folder for these components of the evidence.
 
         It ends with a slash, so that a name can follow. A folder whose name is in use gets a `~`.
+
+        Raises:
+            OSError: it or a folder above it cannot be created.
         """
         names = tuple(parts)
-        found = self._folders.get(names, "")
-        for depth in range(1, len(names) + 1) if not found else ():
-            if names[:depth] not in self._folders:
-                name, why = self._accepted(parts[depth - 1], partial(self._create_directory, found))
-                self._folders[names[:depth]] = f"{found}{name}/"
-                if why := why or self._refused.get(found, ""):
-                    self._refused[f"{found}{name}/"] = why
-            found = self._folders[names[:depth]]
+        if (there := self._folders.get(names, "" if not names else None)) is not None:
+            if isinstance(there, OSError):
+                raise there
+            return there
+        known = next((at for at in range(len(names), 0, -1) if names[:at] in self._folders), 0)
+        found = self._folders[names[:known]] if known else ""
+        for depth in range(known + 1, len(names) + 1):
+            if isinstance(found, str):
+                found = self._new_folder(found, names[depth - 1])
+            self._folders[names[:depth]] = found
+        if isinstance(found, OSError):
+            raise found
         return found
+
+    def _new_folder(self, above: str, part: bytes) -> str | OSError:
+        """The path of a new folder, or why it cannot be."""
+        try:
+            name, why = self._accepted(part, partial(self._create_directory, above))
+        except OSError as error:
+            if error.errno in _FATAL:
+                raise
+            return error
+        if why := why or self._refused.get(above, ""):
+            self._refused[f"{above}{name}/"] = why
+        return f"{above}{name}/"
 
     def _create_directory(self, above: str, name: str) -> str:
         """Create a folder and return its name, with `~` appended while the name is in use.
@@ -464,9 +572,10 @@ class OutputDirectory:
         while True:
             below = f"{above}{name}"
             try:
-                Path(self._at(below)).mkdir()
+                self._places.make(below)
             except FileExistsError:
                 if self.earlier is not None and self.earlier.takes_folder(below):
+                    self._places.take(below)
                     with self._opened_folder(below) as folder:
                         take_back(folder, self.parts)
                     return name
@@ -475,51 +584,14 @@ class OutputDirectory:
                 return name
 
 
-_HAS_HANDLES = os.chmod in os.supports_fd
 _FOLLOWS = os.link not in os.supports_follow_symlinks
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-NEW_FILE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-
-
-def _with_free_name(wanted: str, mark: str, make: Callable[[str], Made]) -> tuple[str, Made]:
-    """(name, what `make` returned) for the first name that is free."""
-    name = wanted
-    for attempt in range(1000):
-        try:
-            return name, make(name)
-        except FileExistsError:
-            suffix = f"~{mark}" if attempt == 0 and mark else f"~{mark}.{attempt}"
-            name = cut(wanted, NAME_LIMIT - len(suffix)) + suffix
-    raise FileExistsError(errno.EEXIST, "too many files of that name", wanted)
-
-
-def mark_incomplete(path: Path) -> None:
-    """Give an unfinished file a new name that marks it as incomplete."""
-    names = map(path.with_name, incomplete_names(path.name))
-    path.rename(next(each for each in names if not os.path.lexists(each)))
-
-
-def incomplete_names(name: str) -> Iterator[str]:
-    """Names of a file that stays unfinished; the first that is free is used."""
-    start = cut(name, NAME_LIMIT - 20) + ".incomplete"
-    return (start + "~" * more for more in counted())
 
 
 def _shown(parts: Sequence[bytes]) -> str:
+    if len(parts) > _MOST_SHOWN:
+        half = _MOST_SHOWN // 2
+        parts = [*parts[:half], b"...", *parts[-half:]]
     return "/".join(usable_name(part) for part in parts)
-
-
-class UnwritableError(OutputError):
-    """One file could not be written although the folder can be.
-
-    Attributes:
-        reason: the reason, as in the record of the file.
-        why: what the system says; "" if it was not asked.
-    """
-
-    def __init__(self, reason: Reason, why: str = "") -> None:
-        super().__init__(reason.text)
-        self.reason, self.why = reason, why
 
 
 def _failure(path: str, error: OSError) -> OutputError:
@@ -527,39 +599,3 @@ def _failure(path: str, error: OSError) -> OutputError:
         return OutputError(f"{path}: {error.strerror}")
     why = str(error.strerror)
     return UnwritableError(WRITE_FAILED.filled(path=path, why=why), why)
-
-
-def _add_lost(lost: list[tuple[int, int, str]], chunk: Chunk) -> None:
-    """Add an unreadable range, or extend the last one that it continues for the same reason."""
-    if lost:
-        offset, length, reason = lost[-1]
-        if offset + length == chunk.offset and reason == chunk.lost:
-            lost[-1] = (offset, length + chunk.length, reason)
-            return
-    lost.append((chunk.offset, chunk.length, chunk.lost))
-
-
-def _seek(handle: int, end: int) -> None:
-    """Leave a hole up to `end`.
-
-    Raises:
-        OSError: EFBIG, if the output's file system does not support files of that size.
-    """
-    try:
-        os.lseek(handle, end, os.SEEK_SET)
-    except (OSError, OverflowError) as error:
-        what = f"a file of {end:,} bytes and more is larger than can be there"
-        raise OSError(errno.EFBIG, what) from error
-
-
-def hash_zeros(digest: hashlib._Hash, length: int) -> None:
-    """Add zeros to a hash, as for a hole."""
-    for start in range(0, length, CHUNK_BYTES):
-        digest.update(_ZEROS[: length - start])
-
-
-def write_all(handle: int, data: memoryview | bytes) -> None:
-    """Write all of the bytes."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]

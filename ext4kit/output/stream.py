@@ -15,7 +15,7 @@ from ext4kit.evidence.kernel_copy import copy_in_kernel
 from ext4kit.evidence.source import fileno_range
 from ext4kit.filesystem.blocks import SourceBlocks
 from ext4kit.filesystem.content import Chunk, Content
-from ext4kit.output.rooted import write_all
+from ext4kit.output.pouring import write_all
 
 _MOST_ZEROS = 16 << 30
 _ZEROS = memoryview(bytes(1 << 20))

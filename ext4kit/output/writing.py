@@ -10,13 +10,28 @@ from typing import Generic, TypeVar
 from ext4kit import reasons
 from ext4kit.errors import CorruptError, OutputError
 from ext4kit.fields import Record
+from ext4kit.grades import Grade
 from ext4kit.output.interrupts import interrupts_wait, take_uninterrupted
 from ext4kit.output.manifest import Manifest, interruption
-from ext4kit.output.rooted import OutputDirectory, UnwritableError, Written
+from ext4kit.output.rooted import OutputDirectory
+from ext4kit.output.written import UnwritableError, Written
 from ext4kit.reasons import Reason
 
 Item = TypeVar("Item")
 Parts = Sequence[bytes]  # components below the output folder
+
+
+def read_errors(written: Written | None) -> Iterator[Reason]:
+    """The reasons of the bytes of a live file that could not be read."""
+    for offset, length, why in written.lost if written else ():
+        why = f"{why}; zeros were written instead"
+        yield reasons.READ_ERROR.filled(length=length, offset=offset, why=why)
+
+
+def grade_as_written(grade: Grade, written: Written | None) -> Grade:
+    """The grade of a file, at most partial if parts of its content were unreadable."""
+    is_cut = written is not None and bool(written.lost) and grade.is_whole
+    return Grade.PARTIAL if is_cut else grade
 
 
 class TreeWriter(ABC, Generic[Item]):
@@ -52,13 +67,13 @@ class TreeWriter(ABC, Generic[Item]):
     def count(self, item: Item, written: Written | None, found: list[Reason]) -> None:
         """Count an item that has its record; arguments as for `record`."""
 
-    @abstractmethod
     def make_link(self, item: Item, parts: Parts) -> Written:
-        """Make a symbolic link."""
+        """Make a symbolic link that waited."""
+        raise NotImplementedError
 
-    @abstractmethod
     def complete_folder(self, item: Item, parts: Parts) -> Written | None:
-        """Give a folder what it had; None where it is neither there nor to be made."""
+        """Give a folder that waited what it had; None where it is neither there nor to be made."""
+        raise NotImplementedError
 
     def doubts(self, item: Item, written: Written | None) -> Iterable[Reason]:
         """Further reasons why what was written is not complete."""
@@ -83,11 +98,14 @@ class TreeWriter(ABC, Generic[Item]):
 
     def put(self, item: Item, parts: Parts, make: Callable[[Item, Parts], Written | None]) -> None:
         """Make one item and its record."""
-        written, found, count_before = None, list[Reason](), self.manifest.count
+        written: Written | None = None
+        found: list[Reason] = []
+        count_before = self.manifest.count
         try:
             try:
                 written = make(item, parts)
             except UnwritableError as error:
+                self.output.abandon()
                 found.append(error.reason)
             except CorruptError as error:
                 found.append(reasons.CONTENT_UNREADABLE.filled(why=error))
@@ -96,6 +114,7 @@ class TreeWriter(ABC, Generic[Item]):
             self.manifest.append(self.record(item, written, told))
         except (OutputError, KeyboardInterrupt) as error:
             self.manifest.release()
+            written = None if self.output.abandon() else written
             if self.manifest.count == count_before:
                 told = [*found, *written.reasons] if written else [interruption(error)]
                 self.manifest.append(self.record(item, written, told))

@@ -152,10 +152,15 @@ def test_a_crash_costs_the_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> 
     disk.close()
 
 
+def _end(process: int) -> None:
+    """Kill a process of the program and wait for its end."""
+    os.kill(process, signal.SIGKILL)
+    os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+
+
 def test_a_process_that_is_gone_is_replaced(disk: ConfinedDisk) -> None:
     for _ in range(3):
-        os.kill(_process_of(disk), signal.SIGKILL)
-        time.sleep(0.1)
+        _end(_process_of(disk))
         assert disk.fetch(0, 100) == DISK[:100]
     disk.close()
 
@@ -166,8 +171,7 @@ def test_a_crash_is_a_lost_range_of_the_evidence(monkeypatch: pytest.MonkeyPatch
         assert isinstance(source, LibrarySource) and isinstance(source._disk, ConfinedDisk)
         source._kept = ChunkCache()  # opening has read all of it
         _dies_over(monkeypatch, 2 << 16)
-        os.kill(_process_of(source._disk), signal.SIGKILL)  # the next one is as the test has it
-        time.sleep(0.1)
+        _end(_process_of(source._disk))  # the next one is as the test has it
         with pytest.raises(AccessError, match="its library crashed"):
             source.read(150_000, 100)
         assert len(source.unreadable()) == 1

@@ -365,7 +365,7 @@ def test_changed_bytes_in_tables_raise_nothing(run: Run, make: Make) -> None:
         write_table(path, script)
         disks.append(path.read_bytes()[: 1 << 20])
     path = make("changed", 1)
-    for _ in range(150):
+    for _ in range(40):
         data = bytearray(chooser.choice(disks))
         for at in (chooser.randrange(446, 510), *chooser.choices(range(512, 1536), k=8)):
             data[at] = chooser.choice((0, 1, 255, chooser.randrange(256)))

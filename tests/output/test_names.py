@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 import pytest
 
@@ -58,29 +58,57 @@ def test_elsewhere_it_stays(name: bytes, monkeypatch: pytest.MonkeyPatch) -> Non
     assert names.usable_name(name) == name.decode()
 
 
+@pytest.mark.parametrize(
+    ("name", "usable"),
+    [
+        ("a\u202egpj.exe", "a%E2%80%AEgpj.exe"),
+        ("a\u2066b\u2069", "a%E2%81%A6b%E2%81%A9"),
+        ("\u200e\u200f\u061c", "%E2%80%8E%E2%80%8F%D8%9C"),
+        ("\u2028x\u2029", "%E2%80%A8x%E2%80%A9"),
+        ("a\x9b31mb\x85", "a%C2%9B31mb%C2%85"),
+        ("50%\u202d", "50%25%E2%80%AD"),
+        ("\u0631\u00a0\u2030 \u20ac.txt", "\u0631\u00a0\u2030 \u20ac.txt"),
+    ],
+)
+@pytest.mark.parametrize("refused", [names.POSIX, names.WINDOWS])
+def test_what_controls_a_terminal_or_turns_a_text_is_escaped(
+    name: str, usable: str, refused: re.Pattern[bytes]
+) -> None:
+    assert names.usable_name(name.encode(), refused) == usable
+    assert unquote(usable) == name or "%" not in usable
+
+
 @pytest.fixture
 def case_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can be made beside what has its name in letters of other case."""
-    mkdir, create = Path.mkdir, os.open
+    """A name is that of what has it in letters of other case."""
+    facts, access, mkdir, create = os.stat, os.access, os.mkdir, os.open
 
-    def look(path: Path) -> None:
-        if path.name.lower() in {each.name.lower() for each in path.parent.iterdir()}:
-            raise FileExistsError(errno.EEXIST, "is there", str(path))
+    def there(name: Any, folder: int | None) -> str:
+        path = Path(os.fspath(name))
+        above = path.parent if folder is None else folder
+        names = os.listdir(above)  # noqa: PTH208 -- of a descriptor
+        same = [each for each in names if each.lower() == path.name.lower()]
+        return str(path.with_name(same[0])) if same else str(path)
 
-    def careful_mkdir(
-        path: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False
-    ) -> None:
-        if not exist_ok:
-            look(path)
-        mkdir(path, mode, parents, exist_ok)
+    def stat(name: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> Any:
+        name = name if dir_fd is None else there(name, dir_fd)
+        return facts(name, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
 
-    def careful_open(path: str, flags: int, *more: Any, **named: Any) -> int:
-        if flags & os.O_EXCL:
-            look(Path(path))
-        return create(path, flags, *more, **named)
+    def is_there(name: Any, mode: int, *, dir_fd: int, follow_symlinks: bool) -> bool:
+        name = there(name, dir_fd)
+        return access(name, mode, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
 
-    monkeypatch.setattr(Path, "mkdir", careful_mkdir)
-    monkeypatch.setattr(os, "open", careful_open)
+    def make(name: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        mkdir(there(name, dir_fd), mode, dir_fd=dir_fd)
+
+    def opened(name: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        name = there(name, dir_fd) if flags & os.O_EXCL else name
+        return create(name, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(os, "access", is_there)
+    monkeypatch.setattr(os, "mkdir", make)
+    monkeypatch.setattr(os, "open", opened)
 
 
 @pytest.mark.usefixtures("case_ignored")

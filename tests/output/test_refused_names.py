@@ -33,22 +33,23 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], bool], 
     """Let the system refuse the names that a function says, with an error."""
 
     def start(is_refused: Callable[[str], bool], number: int) -> None:
-        mkdir, create = Path.mkdir, os.open
+        mkdir, create = os.mkdir, os.open
 
-        def check(name: str) -> None:
-            if is_refused(name):
-                raise OSError(number, os.strerror(number), name)
+        def check(name: Any) -> None:
+            last = Path(os.fspath(name)).name
+            if is_refused(last):
+                raise OSError(number, os.strerror(number), last)
 
-        def strict_mkdir(path: Path, *more: Any, **named: Any) -> None:
-            check(path.name)
-            mkdir(path, *more, **named)
+        def strict_mkdir(name: Any, *more: Any, **named: Any) -> None:
+            check(name)
+            mkdir(name, *more, **named)
 
-        def strict_open(path: str, flags: int, *more: Any, **named: Any) -> int:
+        def strict_open(name: Any, flags: int, *more: Any, **named: Any) -> int:
             if flags & os.O_CREAT:
-                check(os.path.basename(path))  # noqa: PTH119 -- as it is given
-            return create(path, flags, *more, **named)
+                check(name)
+            return create(name, flags, *more, **named)
 
-        monkeypatch.setattr(Path, "mkdir", strict_mkdir)
+        monkeypatch.setattr(os, "mkdir", strict_mkdir)
         monkeypatch.setattr(os, "open", strict_open)
 
     return start

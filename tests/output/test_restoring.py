@@ -95,7 +95,7 @@ def test_a_file_is_private_until_it_has_its_mode(tmp_path: Path) -> None:
     output, seen = output_of(tmp_path, frozenset({RestoredPart.MODE})), []
 
     def chunks() -> list[Chunk]:
-        seen.append(stat.S_IMODE((tmp_path / "out" / "x").stat().st_mode))
+        seen.append(stat.S_IMODE((tmp_path / "out" / "x.incomplete").stat().st_mode))
         return [Chunk(0, 8, CONTENT)]
 
     class Late:

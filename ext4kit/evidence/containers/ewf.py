@@ -28,8 +28,8 @@ from ext4kit.parsers.ewf import (
     SECTION,
     SEGMENT_HEADER,
     SEGMENT_HEADER_2,
+    EwfSection,
     Geometry,
-    Section,
     parse_case,
     parse_errors,
     parse_section,
@@ -220,7 +220,7 @@ def _number_in(path: Path) -> int:
 # ----------------------------------------------------------------------------------- sections
 
 
-def _sections(file: RawFile, problems: Problems) -> Iterator[Section]:
+def _sections(file: RawFile, problems: Problems) -> Iterator[EwfSection]:
     """The sections of a segment, up to the first unreadable header."""
     offset = SEGMENT_HEADER.size
     for _ in range(_MOST_SECTIONS):
@@ -293,7 +293,7 @@ class _Reader:
         return self.placed if self.broken and not is_complete else self.chunks
 
     def _table(
-        self, file: RawFile, section: Section, second: Section | None, borders: Int64s
+        self, file: RawFile, section: EwfSection, second: EwfSection | None, borders: Int64s
     ) -> None:
         """Read a table of chunks, or the copy after it if it is damaged."""
         where = Path(file.name).name
@@ -318,39 +318,39 @@ class _Reader:
         self.packed.append(packed)
         self.chunks += len(starts)
 
-    def _volume(self, body: memoryview, section: Section) -> None:
+    def _volume(self, body: memoryview, section: EwfSection) -> None:
         self.geometry = self.geometry or parse_volume(body, section.body)
 
     _disk = _volume
 
-    def _header(self, body: memoryview, _section: Section) -> None:
+    def _header(self, body: memoryview, _section: EwfSection) -> None:
         self.facts = {**parse_case(body), **self.facts}
 
-    def _header2(self, body: memoryview, _section: Section) -> None:
+    def _header2(self, body: memoryview, _section: EwfSection) -> None:
         self.facts |= parse_case(body)
 
-    def _hash(self, body: memoryview, _section: Section) -> None:
+    def _hash(self, body: memoryview, _section: EwfSection) -> None:
         if len(body) >= 16:
             self.hashes.setdefault("md5", bytes(body[:16]).hex())
 
-    def _digest(self, body: memoryview, _section: Section) -> None:
+    def _digest(self, body: memoryview, _section: EwfSection) -> None:
         if len(body) >= DIGEST.size:
             self.hashes["md5"] = bytes(body[:16]).hex()
             if any(body[16:36]):
                 self.hashes["sha1"] = bytes(body[16:36]).hex()
 
-    def _error2(self, body: memoryview, _section: Section) -> None:
+    def _error2(self, body: memoryview, _section: EwfSection) -> None:
         self.unread.append(parse_errors(body)[:_MOST_UNREAD])
         for first, count in self.unread[-1][:_MOST_ERRORS].tolist():
             text = "could not be read when the image was made and are zeros in it"
             where = f"sectors {first:,} to {first + count - 1:,}"
             self.problems.add(f"image, {where}", text, Severity.WARNING)
 
-    def _done(self, _body: memoryview, _section: Section) -> None:
+    def _done(self, _body: memoryview, _section: EwfSection) -> None:
         self.is_done = True
 
 
-def _body(file: RawFile, section: Section) -> memoryview:
+def _body(file: RawFile, section: EwfSection) -> memoryview:
     end = min(section.end, file.size, section.body + _MOST_BODY)
     return file.read(section.body, max(0, end - section.body))
 

@@ -25,6 +25,7 @@ from ext4kit.errors import AccessError
 from ext4kit.evidence.evidence import Evidence
 from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.raw import RawFile, bytes_on_disk
+from ext4kit.evidence.temporary import keep_off, temporary_file
 from ext4kit.problems import Problems, Severity
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ def open_container(request: OpenRequest) -> Evidence:
         AccessError: nothing can be decompressed, or there is not enough space.
     """
     path, kind, problems = request.path, request.kind, Problems()
-    with tempfile.TemporaryFile(buffering=0, prefix="ext4kit-") as target:
+    keep_off((path,))
+    with temporary_file(buffering=0) as target:
         size, damage = _unpack(path, _OPENERS[kind], target, _Room(path, request.limits))
         if damage:
             text = f"its {kind} data is damaged after them ({damage}): the rest is missing"
