@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -50,8 +51,14 @@ def read_history(
     fs = shared.fs if damaged_from == TID_ON_DISK else _with_readable_replay(shared.fs)
     copied = np.zeros(0, np.int64) if copies is None else copies.blocks
     stages = FastCommitStages(fs, copied, committed_only)
-    reader = _StateReader(fs, log, stages, directories_only, watched)
-    reader.rewritten = copied if keeps_rewritten and copies is not None else None
+    reader = _StateReader(
+        fs,
+        log,
+        stages,
+        watched,
+        rewritten=copied if keeps_rewritten and copies is not None else None,
+        directories=np.zeros(0, np.int64) if directories_only else None,
+    )
     states = reader.read(inode_version_batches(fs, copies) if copies else iter(()))
     return History(
         fs,
@@ -90,39 +97,33 @@ def _with_readable_replay(fs: FileSystem) -> FileSystem:
     return fs.with_blocks(ReplayedBlocks(blocks.base, blocks.log, plan, blocks.changed))
 
 
+@dataclass
 class _StateReader:
     """Reads the states of inodes, and collects in the same pass what `History` needs of all inodes.
 
     Attributes:
-        writes: transactions in which files were written; empty with `directories_only`.
-        stable_runs: runs of the stable inodes, one table per batch.
-        live_directories: inode numbers of all directories that are linked on disk, ascending.
-        late_changes: number of inodes changed after the last commit.
-        rewritten: blocks with copies in the log; inodes that map one are not stable.
-
-    Args:
         fs: the file system.
         log: the log of the file system; None without a readable log.
         stages: the stages of its fast commits.
-        directories_only: as for `read_history`.
         watched: as for `read_history`.
+        rewritten: blocks with copies in the log; inodes that map one are not stable.
+        directories: numbers of the directories met so far, if only their states are kept.
+        writes: transactions in which files were written; empty with `directories`.
+        stable_runs: runs of the stable inodes, one table per batch.
+        live_directories: inode numbers of all directories that are linked on disk, ascending.
+        late_changes: number of inodes changed after the last commit.
     """
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        log: Log | None,
-        stages: FastCommitStages,
-        directories_only: bool,
-        watched: Int64s,
-    ) -> None:
-        self._fs, self._log, self._stages, self._watched = fs, log, stages, watched
-        self._directories = np.zeros(0, np.int64) if directories_only else None
-        self.writes: list[Writes] = []
-        self.stable_runs: list[OwnedRuns] = []
-        self.live_directories: Int64s = np.zeros(0, np.int64)
-        self.late_changes = 0
-        self.rewritten: Int64s | None = None
+    fs: FileSystem
+    log: Log | None
+    stages: FastCommitStages
+    watched: Int64s
+    rewritten: Int64s | None = None
+    directories: Int64s | None = None
+    writes: list[Writes] = field(default_factory=list)
+    stable_runs: list[OwnedRuns] = field(default_factory=list)
+    live_directories: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
+    late_changes: int = 0
 
     def read(self, logged: Iterator[InodeVersions]) -> InodeStates:
         """All states, sorted by instance and tid.
@@ -130,7 +131,7 @@ class _StateReader:
         Args:
             logged: inodes in the copies of the log, in batches.
         """
-        superblock, none = self._fs.superblock, np.zeros(0, np.int64)
+        superblock, none = self.fs.superblock, np.zeros(0, np.int64)
         nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
         tables, tids = [nothing], [none]
         for versions in logged:
@@ -151,9 +152,9 @@ class _StateReader:
 
     def _changing_states(self, versions: InodeVersions) -> tuple[InodeTable, Int64s]:
         """(states, tids) of valid inodes in a batch of the log, without stable inodes."""
-        superblock = self._fs.superblock
+        superblock = self.fs.superblock
         table = parse_inodes(versions.rows, versions.number, superblock)
-        ordinary = is_user_inode(self._fs, table)
+        ordinary = is_user_inode(self.fs, table)
         kept = np.flatnonzero(ordinary)
         if not ordinary.all():
             table = table.take(kept)
@@ -166,24 +167,24 @@ class _StateReader:
 
     def _select_states(self, table: InodeTable, tid: Int64s) -> Bools:
         """True for each state of a batch that is kept; also records the writes in all states."""
-        if self._directories is None:
-            assert self._log is not None
-            self.writes.append(find_writes(table, tid, self._log.transactions))
-            stable, runs = split_stable(self._fs, table, self._watched, self.rewritten)
+        if self.directories is None:
+            assert self.log is not None
+            self.writes.append(find_writes(table, tid, self.log.transactions))
+            stable, runs = split_stable(self.fs, table, self.watched, self.rewritten)
             self.stable_runs.append(runs)
             return ~stable
         found = table.number[table.is_dir]
-        self._directories = np.union1d(self._directories, found)
-        return np.isin(table.number, self._directories)
+        self.directories = np.union1d(self.directories, found)
+        return np.isin(table.number, self.directories)
 
     def _pre_fast_commit_states(self) -> InodeTable:
         """States on disk of inodes that fast commits changed and that have no state in the log."""
-        before, superblock = self._stages.before, self._fs.superblock
-        numbers = inodes_in(self._fs, self._stages.unlogged_changes)
+        before, superblock = self.stages.before, self.fs.superblock
+        numbers = inodes_in(self.fs, self.stages.unlogged_changes)
         if before is None or not len(numbers):
-            return self._fs.inode_table(np.zeros(0, np.int64))
+            return self.fs.inode_table(np.zeros(0, np.int64))
         table = before.inode_table(numbers)
-        kept = (table.raw != self._fs.inode_table(numbers).raw).any(axis=1)
+        kept = (table.raw != self.fs.inode_table(numbers).raw).any(axis=1)
         if superblock.has_metadata_checksums:
             kept &= inode_checksums_ok(table, superblock)
         return self._ordinary_only(table.take(kept))
@@ -194,10 +195,10 @@ class _StateReader:
         These include changed inline directories, because they hold names, and reused inodes,
         because names in force at that time refer to them.
         """
-        for tid, (fs, numbers) in self._stages.between.items():
-            assert isinstance(fs.blocks, ReplayedBlocks) and self._stages.before is not None
+        for tid, (fs, numbers) in self.stages.between.items():
+            assert isinstance(fs.blocks, ReplayedBlocks) and self.stages.before is not None
             table = fs.inode_table(inodes_in(fs, fs.blocks.changed.blocks))
-            before = self._stages.before.inode_table(table.number)
+            before = self.stages.before.inode_table(table.number)
             inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
             inline &= table.is_dir
             reused = table.generation != before.generation
@@ -205,8 +206,8 @@ class _StateReader:
             yield tid, self._ordinary_only(table.take(kept | np.isin(table.number, numbers)))
 
     def _ordinary_only(self, table: InodeTable) -> InodeTable:
-        kept = is_user_inode(self._fs, table)
-        if self._directories is not None:
+        kept = is_user_inode(self.fs, table)
+        if self.directories is not None:
             kept &= table.is_dir
         return table.take(kept)
 
@@ -214,19 +215,19 @@ class _StateReader:
         """Inodes on disk that have one of the given numbers or are deleted."""
         found = []
         directories = [np.zeros(0, np.int64)]
-        limit = last_commit(self._log)
-        for table in self._fs.inode_batches():
+        limit = last_commit(self.log)
+        for table in self.fs.inode_batches():
             if limit is not None:
                 self.late_changes += count_changed(table, limit)
             linked, directory = table.links_count > 0, table.is_dir
             directories.append(table.number[directory & linked])
-            ordinary = is_user_inode(self._fs, table)
+            ordinary = is_user_inode(self.fs, table)
             wanted = (ordinary & (table.links_count == 0)) | np.isin(table.number, numbers)
-            if self._directories is not None:
+            if self.directories is not None:
                 inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
                 wanted = (wanted | (inline & ordinary)) & directory
             found.append(table.take(wanted & (table.mode != 0)))
         self.live_directories = np.concatenate(directories)
         if not found:
-            found.append(self._fs.inode_table(np.zeros(0, np.int64)))
+            found.append(self.fs.inode_table(np.zeros(0, np.int64)))
         return InodeTable.concat(found)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from ext4kit.problems import Severity
 
 _SHOWN = (b"_HOSTNAME", b"SYSLOG_IDENTIFIER", b"_COMM", b"_PID", b"SYSLOG_PID", b"MESSAGE")
 _TRIED = 16  # entries of a piece, to tell its form
+_MOST_UNPACKED = 1 << 30  # bytes of the fields of a journal; real ones have a few MiB
+_MOST_SHOWN = 1 << 20  # bytes of a field
+_UNPACKED_KEPT = 256  # fields; entries share most of theirs
 _Row = tuple[int, int, int, int]  # key, offset, length, time
 
 
@@ -92,6 +96,30 @@ def _entry_reader(source: LogSource, data: bytes) -> Callable[[int], bytes]:
     return pieces.text_at
 
 
+class _Unpacker:
+    """Decompresses fields, as long as they are not too many: a hostile journal repeats them."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_UNPACKED
+        self._known = lru_cache(_UNPACKED_KEPT)(self._unpacked)
+
+    def unpack(self, payload: bytes, flags: int) -> bytes:
+        """The payload without its compression.
+
+        Raises:
+            CorruptError: it is damaged, or all of them together are too large.
+            UnsupportedError: its compression needs a library.
+        """
+        return self._known(payload, flags) if flags else payload
+
+    def _unpacked(self, payload: bytes, flags: int) -> bytes:
+        if self._left <= 0:
+            raise CorruptError(journald.DATA.name, None, "too much is compressed in this journal")
+        found = journald.decompressed(payload, flags)
+        self._left -= len(found)
+        return found[:_MOST_SHOWN]
+
+
 @dataclass(frozen=True, slots=True)
 class _JournalPieces:
     """A journal file, or pieces of some.
@@ -109,6 +137,7 @@ class _JournalPieces:
     starts: Int64s
     bases: Int64s
     compact: dict[int, bool]
+    unpacker: _Unpacker = field(default_factory=lambda: _Unpacker())
 
     @classmethod
     def of(cls, data: bytes, is_file: bool) -> _JournalPieces:
@@ -141,7 +170,8 @@ class _JournalPieces:
             after = min(int(np.searchsorted(self.starts, offset - base)), len(self.starts) - 1)
             return offset - base if self.bases[after] == base else None
 
-        return journald.fields_of(self.data, self.entries[row], place_of, is_compact)
+        unpack = self.unpacker.unpack
+        return journald.fields_of(self.data, self.entries[row], place_of, is_compact, unpack)
 
     def text_at(self, offset: int) -> bytes:
         """The entry at an offset; b"" for none."""

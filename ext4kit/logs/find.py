@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s, Rows
 from ext4kit.errors import AccessError, CorruptError
+from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.live_view import LiveView
@@ -22,12 +24,14 @@ from ext4kit.logs import binary, blocks, texts
 from ext4kit.logs.blocks import LOG_BLOCKS, LogBlocks, TaggedCopies
 from ext4kit.logs.findings import LogFindings
 from ext4kit.logs.kinds import LOG_FILES
-from ext4kit.logs.removal import Removals
+from ext4kit.logs.logins import login_files
+from ext4kit.logs.removal import Removals, can_be_emptied
 from ext4kit.logs.result import FoundLines, Origin, Removal
 from ext4kit.logs.sources import JOURNAL, LOGINS, TEXT, LogSource, run_content
 from ext4kit.logs.stamps import Clock
+from ext4kit.logs.zeroed import ZeroedRecords, zeroed_records
 from ext4kit.recovery.deletion import transaction_times
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.recovery.search_sources import JOURNAL_ONLY, WITH_INODES
 from ext4kit.scan import BlockBatch, scan
 from ext4kit.selection import Selection
 from ext4kit.unallocated.space import UnallocatedSpace, below_replay
@@ -48,7 +52,7 @@ def _no_step(_title: str) -> AbstractContextManager[Progress | None]:
 def find_log_lines(
     workspace: Workspace,
     zone: Zone = UTC,
-    paths: tuple[bytes, ...] = (),
+    files: Selection | None = None,
     with_live: bool = False,
     step: ProgressStep = _no_step,
 ) -> LogFindings:
@@ -57,11 +61,11 @@ def find_log_lines(
     Args:
         workspace: of the file system.
         zone: of times in lines that state none.
-        paths: files that count as logs whatever their names.
+        files: paths of files that count as logs whatever their names.
         with_live: include the lines of live logs.
         step: shows progress.
     """
-    search = _Search(workspace, zone, Selection(paths=paths) if paths else None)
+    search = _Search(workspace, zone, files)
     with step("listing logs"):
         search.add_live()
     search.add_deleted(step)
@@ -78,8 +82,48 @@ def find_log_lines(
         removal = np.concatenate([removal, np.full(len(live), -1)])
     order = np.lexsort((lines.offset, lines.source, lines.time))
     return LogFindings(
-        lines.take(order), removal[order], search.sources, removals.each, len(search.live)
-    )
+        lines.take(order), removal[order], search.sources, removals.each, len(search.live),
+        search.zeroed(),
+    )  # fmt: skip
+
+
+def find_removed_lines(
+    workspace: Workspace, zone: Zone = UTC, step: ProgressStep = _no_step
+) -> LogFindings:
+    """The lines whose removal from a log is proven, in the order of time.
+
+    Only files are compared, and journal copies of blocks of live logs: unallocated blocks prove
+    nothing, and are not read.
+
+    Args:
+        workspace: of the file system.
+        zone: of times in lines that state none.
+        step: shows progress.
+    """
+    search = _Search(workspace, zone, None)
+    with step("listing logs"):
+        search.add_live(with_slack=False)
+    with step("searching deleted logs") as tell:
+        search.add_deleted_logs(tell)
+    lines = search.read(None) if search.may_lack_lines() else FoundLines.empty()
+    removals = search.removals(lines)
+    rows = np.flatnonzero(removals.row >= 0)
+    lines, removal = lines.take(rows), removals.row[rows]
+    if len(lines):
+        with step("comparing with live logs") as tell:
+            is_live = search.marks_of_live(lines, tell)
+        rows = _once(lines, ~is_live, removal, search.sources)
+        rows = rows[np.lexsort((lines.offset[rows], lines.source[rows], lines.time[rows]))]
+        lines, removal = lines.take(rows), removal[rows]
+    return LogFindings(lines, removal, search.sources, removals.each, len(search.live))
+
+
+def find_zeroed_records(fs: FileSystem) -> list[ZeroedRecords]:
+    """The logs of logins in their usual folders with records that were filled with zeros."""
+    search = _Search(Workspace(fs), UTC, None)
+    for node in login_files(fs):
+        search.add_node(node, Origin.LIVE, False)
+    return search.zeroed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +148,10 @@ class _Search:
     sources: list[LogSource] = field(default_factory=list)
     _slack: list[Runs] = field(default_factory=list)
     _deleted: DeletedView = field(init=False)
-    _history: History = field(init=False)  # held, as it is read once
 
-    def __post_init__(self) -> None:
-        self._history = self.workspace.history()
+    @cached_property
+    def _history(self) -> History:
+        return self.workspace.history()  # held, as it is read once
 
     @property
     def live(self) -> list[tuple[int, LogSource]]:
@@ -124,17 +168,24 @@ class _Search:
         """Whether a file is a log by one of its paths."""
         return any(each.matches_paths(node) for each in self._wanted)
 
-    def add_live(self) -> None:
+    def add_live(self, with_slack: bool = True) -> None:
         """The live logs, and the blocks of files that are allocated and were never written."""
         fs = self.workspace.fs
         for batch in LiveView(fs).walk(_FILES):
-            runs = batch.runs()
-            self._slack.append(runs.take(runs.unwritten))
+            if with_slack:
+                runs = batch.runs()
+                self._slack.append(runs.take(runs.unwritten))
             if any(each.matches_path(path, None) for path in batch.paths for each in self._wanted):
                 for node in filter(self.is_log, batch.nodes):
-                    self._add_node(node, Origin.LIVE)
+                    self.add_node(node, Origin.LIVE, with_slack)
 
-    def _add_node(self, node: Node, origin: Origin) -> None:
+    def zeroed(self) -> list[ZeroedRecords]:
+        """The live logs of logins with records that were filled with zeros."""
+        found = (zeroed_records(source) for _, source in self.live)
+        return [each for each in found if each is not None]
+
+    def add_node(self, node: Node, origin: Origin, with_slack: bool = True) -> None:
+        """A live log with its slack, or a deleted one."""
         inode, file = node.inode, node.file if isinstance(node, DeletedNode) else None
         path = node.path if file is None else file.path or file.name
         if inode is None:
@@ -150,10 +201,10 @@ class _Search:
         self.sources.append(
             LogSource(
                 origin, content, latest, self.workspace.fs.problems, path, inode.number, file,
-                generation=inode.generation,
+                generation=inode.generation, uid=inode.uid,
             )
         )  # fmt: skip
-        if origin is Origin.LIVE:
+        if origin is Origin.LIVE and with_slack:
             self._add_slack(content, latest, node.path, inode.number)
 
     def _tell(self, path: bytes, error: Exception) -> None:
@@ -190,8 +241,7 @@ class _Search:
             found = LogBlocks.concat(scan(space, [LOG_BLOCKS], tell).of(LOG_BLOCKS))
         unallocated = found.take(found.in_log == 0)
         with step("searching deleted files") as tell:
-            sources = frozenset(ALL_SOURCES - {SearchSource.RUNS})
-            self._deleted = DeletedView(self.workspace, True, sources, tell)
+            self._deleted = DeletedView(self.workspace, True, WITH_INODES, tell)
             covered = self._add_files(np.unique(unallocated.block))
         covered_runs = Intervals.union(covered.physical, covered.length)
         free = space.unused.subtract(covered_runs)
@@ -201,18 +251,36 @@ class _Search:
         if log is not None:
             self._add_journal(log, found.take(found.in_log == 1), step)
 
+    def add_deleted_logs(self, tell: Progress | None) -> None:
+        """Deleted logs and earlier versions of logs, and journal copies of blocks of live logs."""
+        self._deleted = DeletedView(self.workspace, True, JOURNAL_ONLY, tell)
+        for file in self._deleted.files:
+            if file.kind != "file" or file.inode is None or file.path is None:
+                continue
+            if any(LOG_FILES.matches_path(path, None) for path in (file.path, *file.former_paths)):
+                below = self._deleted
+                node = DeletedNode(file.identity, file.path, file.inode, file=file, below=below)
+                self.add_node(node, Origin.EARLIER if file.superseded else Origin.DELETED)
+        log, copies = self.workspace.log, self.workspace.copies()
+        if log is None or copies is None:
+            return
+        rows = copies.tag_rows
+        owners = self._owners(log.tags.block[rows])
+        some = [row for row, owner in zip(rows.tolist(), owners, strict=True) if owner is not None]
+        self._add_tagged(log, np.array(some, np.int64), {})
+
     def created_since(self, time: int) -> Iterator[tuple[bytes | None, int | None]]:
         """(path, creation) of all files that were created then or later, or at an unknown time."""
         for live in LiveView(self.workspace.fs).walk(_FILES):
-            for path, file in zip(live.paths, live.nodes, strict=True):
-                created = None if file.inode is None else file.inode.crtime
+            for path, node in zip(live.paths, live.nodes, strict=True):
+                created = None if node.inode is None else node.inode.crtime
                 if created is None or created >= time:
                     yield path, created
-        for batch in self._deleted.walk(_FILES):
-            for node in batch.nodes:
-                created = None if node.inode is None else node.inode.crtime
-                if isinstance(node, DeletedNode) and (created is None or created >= time):
-                    yield node.file.path or node.file.name, created
+        for file in self._deleted.files:
+            if file.kind == "file" and file.inode is not None:
+                created = file.inode.crtime
+                if created is None or created >= time:
+                    yield file.path or file.name, created
 
     def _add_files(self, marked: Int64s) -> Runs:
         """Files that are named like logs, or have marked blocks; the runs of those that count."""
@@ -227,7 +295,7 @@ class _Search:
                 if not is_log and (runs is None or not _have(runs, marked)):
                     continue
                 superseded = node.file.superseded
-                self._add_node(node, Origin.EARLIER if superseded else Origin.DELETED)
+                self.add_node(node, Origin.EARLIER if superseded else Origin.DELETED)
                 parts += [] if runs is None else [runs]
         return Runs.concat(parts)
 
@@ -269,16 +337,7 @@ class _Search:
         found = found.take((found.holds & (blocks.TEXT_WITH_LINES | blocks.LOGINS)) > 0)
         rows = copies.tag_rows[np.isin(log.tags.position[copies.tag_rows], found.block)]
         holds = dict(zip(found.block.tolist(), found.holds.tolist(), strict=True))
-        known = transaction_times(self._history)
-        for row, owner in zip(rows.tolist(), self._owners(log.tags.block[rows]), strict=True):
-            position = int(log.tags.position[row])
-            content = run_content(reader.blocks, int(reader.log_blocks[position]), 1)
-            form = TEXT if holds[position] & blocks.TEXT_WITH_LINES else LOGINS
-            path, number = (None, None) if owner is None else (owner.path, owner.inode)
-            copy = known[int(log.tags.order[row])]
-            self.sources.append(
-                LogSource(Origin.JOURNAL, content, last, problems, path, number, None, form, copy)
-            )
+        self._add_tagged(log, rows, holds)
         for kind, form in _FORMS:
             for first, count in blocks.contents(untagged, kind, _everything(untagged)):
                 for position in range(first, first + count):
@@ -286,6 +345,28 @@ class _Search:
                     self.sources.append(
                         LogSource(Origin.JOURNAL, content, last, problems, form=form)
                     )
+
+    def _add_tagged(self, log: Log, rows: Rows, holds: dict[int, int]) -> None:
+        """Journal copies, by the rows of their tags.
+
+        Args:
+            log: the journal.
+            rows: of the copies.
+            holds: position in the journal -> what it holds; that of its owner if it is missing.
+        """
+        last, problems = self.workspace.last_moment, self.workspace.fs.problems
+        known, reader = transaction_times(log), log.reader
+        for row, owner in zip(rows.tolist(), self._owners(log.tags.block[rows]), strict=True):
+            position = int(log.tags.position[row])
+            content = run_content(reader.blocks, int(reader.log_blocks[position]), 1)
+            form = owner.family if position not in holds and owner is not None else TEXT
+            if holds.get(position, 0) & blocks.LOGINS:
+                form = LOGINS
+            path, number = (None, None) if owner is None else (owner.path, owner.inode)
+            copy = known[int(log.tags.order[row])]
+            self.sources.append(
+                LogSource(Origin.JOURNAL, content, last, problems, path, number, None, form, copy)
+            )
 
     def _owners(self, numbers: Int64s) -> list[LogSource | None]:
         """The live log that has each block."""
@@ -301,6 +382,31 @@ class _Search:
         for row, owner in zip(mine.tolist(), runs.owner[other].tolist(), strict=True):
             found[row] = live[owner]
         return found
+
+    def may_lack_lines(self) -> bool:
+        """Whether a former state of a log has lines of which other contents have some, not all.
+
+        Or none, if it is a log that can have been emptied. Lines are compared without their forms,
+        which is much faster than to parse them.
+        """
+        former = [row for row, each in enumerate(self.sources) if not each.is_live]
+        keys = {row: self._plain_keys(self.sources[row]) for row in former}
+        names = {_stem(self.sources[row].path) for row in former}
+        for row, source in self.live:
+            if any(name in (source.path or b"") for name in names):
+                keys[row] = self._plain_keys(source)
+        for row in former:
+            mine, source = keys[row], self.sources[row]
+            others = [some for other, some in keys.items() if other != row]
+            stands = np.isin(mine, np.concatenate([np.zeros(0, np.int64), *others]))
+            if (stands.any() or can_be_emptied(source)) and not stands.all():
+                return True
+        return False
+
+    def _plain_keys(self, source: LogSource) -> Int64s:
+        if source.family != TEXT:
+            return self._lines_of(0, source).key
+        return np.fromiter((hash(each) for each in texts.line_keys(source) if each), np.int64)
 
     def read(self, tell: Progress | None) -> FoundLines:
         """The lines of all sources but the live ones, by source."""
@@ -346,7 +452,10 @@ class _Search:
 
     def removals(self, lines: FoundLines) -> _Proven:
         """The proven removals, the best one of each line."""
-        proof = Removals(self._history, self.sources, lines, self.keys_of, self.created_since)
+        proof = Removals(
+            self.workspace.log, lambda: self._history.gaps, self.sources, lines, self.keys_of,
+            self.created_since,
+        )  # fmt: skip
         each, row = list[Removal](), np.full(len(lines), -1, np.intp)
         for rows, removal in proof.found():
             row[rows] = len(each)
@@ -391,6 +500,11 @@ class _Torn:
     def rows_with_more(self) -> list[int]:
         """The rows of those that were found, and of those that are too short to tell."""
         return sorted(self._found)
+
+
+def _stem(path: bytes | None) -> bytes:
+    """The part of the name of a log that rotation keeps."""
+    return (path or b"").rpartition(b"/")[2].split(b".")[0]
 
 
 def _have(runs: Runs, marked: Int64s) -> bool:

@@ -16,6 +16,7 @@ from ext4kit.logs.kinds import KINDS, LogKind
 from ext4kit.logs.result import NO_TIME, FoundLines, LogLine, Removal
 from ext4kit.logs.sources import TEXT, LogSource
 from ext4kit.logs.stamps import TimeGround
+from ext4kit.logs.zeroed import ZeroedRecords
 from ext4kit.selection import Selection
 
 _AT_ONCE = 1 << 13
@@ -33,6 +34,8 @@ class LogFilter:
         removed_only: whether the removal must be proven.
         pattern: is found in its text.
         limit: number of lines at most.
+        takes: called with each content; whether its lines are selected.
+        is_timed: whether lines without a time are left out.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -42,6 +45,8 @@ class LogFilter:
     removed_only: bool = False
     pattern: re.Pattern[bytes] | None = None
     limit: int | None = None
+    takes: Callable[[LogSource], bool] | None = None
+    is_timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ class LogFindings:
         sources: the contents in which they stand.
         removals: the proven removals.
         live_logs: number of live logs that were compared.
+        zeroed: logs of logins with records that were filled with zeros.
     """
 
     lines: FoundLines
@@ -61,9 +67,14 @@ class LogFindings:
     sources: Sequence[LogSource]
     removals: Sequence[Removal]
     live_logs: int
+    zeroed: Sequence[ZeroedRecords] = ()
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    def count(self, wanted: LogFilter) -> int:
+        """Number of the lines that meet all conditions but those on the text and the limit."""
+        return len(self._rows(wanted))
 
     def select(self, wanted: LogFilter) -> Iterator[LogLine]:
         """The lines that meet all conditions, in order."""
@@ -83,7 +94,11 @@ class LogFindings:
             kept &= (lines.time <= wanted.until) & (lines.time != NO_TIME)
         if wanted.removed_only:
             kept &= self.removal >= 0
-        if wanted.selection.paths:
+        if wanted.is_timed:
+            kept &= lines.time != NO_TIME
+        if wanted.takes is not None:
+            kept &= np.array([*map(wanted.takes, self.sources)] or [False])[lines.source]
+        if wanted.selection.by_path:
             matches = wanted.selection.matches_path
             known = [each.path is not None and matches(each.path, None) for each in self.sources]
             kept &= np.array(known or [False])[lines.source]

@@ -89,14 +89,22 @@ _OF_PROGRAMS = (  # after the host
     _rule(LogKind.KERNEL, rb"^ ?\S+ kernel: "),
 )
 _LEVEL = rb"(?:DEBUG\d?|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|STATEMENT|DETAIL|HINT|CONTEXT): "
+_MYSQL = _rule(LogKind.MYSQL, rb"^\s+\d+ (?:\[\w+\] |Query|Connect|Quit|Init DB)")
 _OF_ISO = (
     _rule(
         LogKind.DPKG,
         rb"^ (?:startup|status|install|upgrade|configure|trigproc|remove|purge|conffile) \S",
     ),
-    _rule(LogKind.POSTGRESQL, rb"^ ?\[\d+\][^\n]{0,200}?" + _LEVEL),
-    _rule(LogKind.MYSQL, rb"^\s+\d+ (?:\[\w+\] |Query|Connect|Quit|Init DB)"),
+    _rule(LogKind.POSTGRESQL, rb"^ ?(?:[A-Z]{2,5} )?\[\d+\][^\n]{0,200}?" + _LEVEL),
+    _MYSQL,
     _rule(LogKind.WEB_ERROR, rb"^ \[\w+\] \d+#\d+: "),
+    _rule(  # exim
+        LogKind.MAIL,
+        rb"^ (?:\[\d+\] )?(?:\w{6}-\w{6,11}-\w{2,4} |(?:Start|End) queue run: |exim )",
+    ),
+)
+_OF_SYSLOG = (
+    _MYSQL,
     *_OF_PROGRAMS,
     _rule(LogKind.SYSLOG, rb"^ \S+ [\w./@-]+(?:\[\d+\])?: "),
 )
@@ -106,6 +114,14 @@ _CLOCK = rb"\d\d:\d\d:\d\d"
 _ISO = rb"(?:19|20)\d\d-\d\d-\d\d[T ] ?" + _CLOCK + rb"(?:[.,]\d{1,9})?"
 _ZONE = rb"(?:Z| ?[+-]\d\d:?\d\d| UTC| GMT)?"
 FORMS = (
+    TextForm(
+        "dmesg", rb"(?:19|20)\d\d-\d\d-\d\dT" + _CLOCK + rb",\d{6}[+-]\d\d:\d\d", stamps.iso,
+        LogKind.KERNEL,
+    ),
+    TextForm(
+        "rfc3339", _ISO.replace(b"[T ] ?", b"T") + rb"(?:Z|[+-]\d\d:\d\d)", stamps.iso,
+        LogKind.OTHER, _OF_SYSLOG,
+    ),
     TextForm("iso", _ISO + _ZONE, stamps.iso, LogKind.OTHER, _OF_ISO),
     TextForm(
         "bsd", rb"(?:<\d{1,3}>)?" + _MONTH + rb" [ \d]\d " + _CLOCK, stamps.bsd, LogKind.SYSLOG,
@@ -122,10 +138,13 @@ FORMS = (
     ),
     TextForm(
         "apache", rb"\[" + _DAY + rb" " + _MONTH + rb" [ \d]\d " + _CLOCK
-        + rb"(?:\.\d{1,6})? \d{4}\]", stamps.ctime, LogKind.WEB_ERROR,
+        + rb"(?:\.\d{1,6})? \d{4}\]", stamps.ctime, LogKind.KERNEL,
+        (_rule(LogKind.WEB_ERROR, rb"^ \["),),
     ),
     TextForm("nginx", rb"\d{4}/\d\d/\d\d " + _CLOCK + rb"(?= \[)", stamps.iso, LogKind.WEB_ERROR),
-    TextForm("apt", rb"(?:Start|End)-Date: " + _ISO, stamps.iso, LogKind.APT),
+    TextForm(
+        "apt", rb"(?:(?:Start|End)-Date|Log (?:started|ended)): " + _ISO, stamps.iso, LogKind.APT
+    ),
     TextForm(
         "aptnext", rb"(?:Commandline|Requested-By|Install|Upgrade|Remove|Purge|Reinstall"
         rb"|Downgrade|Error): ", stamps.none, LogKind.APT,
@@ -136,6 +155,12 @@ FORMS = (
         LogKind.DOCKER,
     ),
     TextForm("ring", rb"(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\] ", stamps.none, LogKind.KERNEL),
+    TextForm(
+        "mariadb", rb"(?:19|20)\d\d-\d\d-\d\d  \d:\d\d:\d\d(?= \d+ \[)", stamps.iso, LogKind.MYSQL
+    ),
+    TextForm("slow", rb"# Time: (?:" + _ISO + _ZONE + rb"|\d{6} [ \d]\d:\d\d:\d\d)", stamps.slow,
+             LogKind.MYSQL),
+    TextForm("slownext", rb"# User@Host: ", stamps.none, LogKind.MYSQL),
     TextForm("mysql", rb"\d{6} [ \d]\d:\d\d:\d\d(?=[ \t])", stamps.short, LogKind.MYSQL),
 )  # fmt: skip
 BY_NAME = {form.name: form for form in FORMS}

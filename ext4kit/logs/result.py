@@ -29,7 +29,8 @@ class How(StrEnum):
     """How lines were removed from a log."""
 
     CUT_OUT = "cut out"  # lines before and after them stayed
-    EMPTIED = "emptied"  # the log was truncated, and no copy of it was made
+    CUT_OFF = "cut off"  # lines before them stayed; an older copy that was put back looks so too
+    EMPTIED = "emptied"  # the log was truncated, and no copy of its name was made on the volume
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class LogSource:
         form: TEXT, LOGINS, LASTLOG or JOURNAL; "" where the content tells.
         copy: of a journal copy: its transaction.
         generation: of its inode.
+        uid: owner of the file.
     """
 
     origin: Origin
@@ -74,6 +75,7 @@ class LogSource:
     form: str = ""
     copy: TransactionTime | None = None
     generation: int | None = None
+    uid: int | None = None
 
     @property
     def is_live(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from calendar import timegm
-from dataclasses import dataclass
+import time
+from calendar import isleap, timegm
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 
@@ -17,7 +18,7 @@ _MONTHS = {
     for number, name in enumerate(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)
 }
 _ISO = re.compile(
-    rb"(\d{4})[-/](\d\d)[-/](\d\d)[T ] ?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"
+    rb"(\d{4})[-/](\d\d)[-/](\d\d)[T ] ?([ \d]\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"
     rb"(Z| ?[+-]\d\d:?\d\d| UTC| GMT)?"
 )
 _BSD = re.compile(rb"([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d)")
@@ -75,8 +76,7 @@ def bsd(start: bytes) -> Stamp | None:
     found = _BSD.search(start)
     if found is None:
         return None
-    stamp = _stamp((1972, _MONTHS.get(found[1], 0), *_numbers(found, 2, 3, 4, 5)))
-    return stamp and Stamp(stamp.local, has_year=False)
+    return _stamp((1972, _MONTHS.get(found[1], 0), *_numbers(found, 2, 3, 4, 5)), has_year=False)
 
 
 def epoch(start: bytes) -> Stamp | None:
@@ -112,16 +112,32 @@ def short(start: bytes) -> Stamp | None:
     return found and _stamp((2000 + int(found[1]), *_numbers(found, 2, 3, 4, 5, 6)))
 
 
+def slow(start: bytes) -> Stamp | None:
+    """The time of an entry of MySQL's slow log."""
+    return iso(start) or short(start.removeprefix(b"# Time: "))
+
+
 def _numbers(found: re.Match[bytes], *groups: int) -> tuple[int, ...]:
-    return tuple(int(found[group]) for group in groups)
+    return tuple(map(int, found.group(*groups)))
 
 
-def _stamp(parts: tuple[int, ...], fraction: int = 0, offset: int | None = None) -> Stamp | None:
+def _stamp(
+    parts: tuple[int, ...], fraction: int = 0, offset: int | None = None, has_year: bool = True
+) -> Stamp | None:
     """None for a time that no clock shows; `parts` are year to second."""
-    limits = ((1, 9999), (1, 12), (1, 31), (0, 23), (0, 59), (0, 60))
-    if not all(low <= part <= high for part, (low, high) in zip(parts, limits, strict=True)):
+    year, month, day, hour, minute, second = parts
+    start = _day_start(year, month, day)
+    if start is None or hour > 23 or minute > 59 or second > 60:
         return None
-    return Stamp(timegm(parts), fraction, offset)
+    return Stamp(start + hour * 3600 + minute * 60 + second, fraction, offset, has_year)
+
+
+@lru_cache(1 << 12)
+def _day_start(year: int, month: int, day: int) -> int | None:
+    """Seconds since 1970 of the start of a day; None for no such day."""
+    if not (1 <= year <= 9999 and 1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    return timegm((year, month, day, 0, 0, 0))
 
 
 def _fraction(digits: bytes | None) -> int:
@@ -148,38 +164,42 @@ class Clock:
 
     zone: Zone
     latest: int
+    _offsets: dict[int, int] = field(default_factory=dict, repr=False)
 
     def moment(self, stamp: Stamp) -> tuple[int, TimeGround]:
         """The time, and what it rests on."""
         local = stamp.local if stamp.has_year else self._in_last_year(stamp.local)
         if stamp.offset is not None:
             return (local - stamp.offset) * NANOSECONDS + stamp.fraction, TimeGround.STATED
-        seconds = local - _offset_at(self.zone, local // 900)
+        seconds = local - self._offset_at(local // 900)
         ground = TimeGround.ZONE if stamp.has_year else TimeGround.YEAR
         return seconds * NANOSECONDS + stamp.fraction, ground
 
     def _in_last_year(self, local: int) -> int:
-        return _in_last_year(local, self.latest // NANOSECONDS + _DAY)
+        """A time of 1972 in the last year in which it is not later than a day after `latest`."""
+        latest, clock = self.latest // NANOSECONDS + _DAY, local % _DAY
+        starts = _days_before(local // _DAY, latest // _DAY)
+        return next((start for start in starts if start + clock <= latest), starts[0]) + clock
+
+    def _offset_at(self, quarter: int) -> int:
+        """Seconds that the clock was before UTC in a quarter of an hour that it showed."""
+        found = self._offsets.get(quarter)
+        if found is None:
+            moment = self.zone.first_moment(quarter * 900)
+            found = self._offsets[quarter] = self.zone.offset_at(moment)
+        return found
 
 
-@lru_cache(1 << 14)
-def _in_last_year(local: int, latest: int) -> int:
-    """A time of 1972 in the last year in which it is not later; its 29 February in a leap year."""
-    import time
+@lru_cache(1 << 12)
+def _days_before(day: int, last: int) -> tuple[int, ...]:
+    """The starts of a day of 1972 in the years up to that of a last day, the latest year first.
 
-    _, month, day, *clock = time.gmtime(local)[:6]
-    year = time.gmtime(latest).tm_year
-    for each in range(year, year - 9, -1):
-        leaps = each % 4 == 0 and (each % 100 != 0 or each % 400 == 0)
-        found = timegm((each, month, day, *clock))
-        if found <= latest and (leaps or (month, day) != (2, 29)):
-            return found
-    return timegm((year, month, day, *clock))
-
-
-@lru_cache(1 << 14)
-def _offset_at(zone: Zone, quarter: int) -> int:
-    """Seconds that the clock of a zone was before UTC in a quarter of an hour that it showed."""
-    local = quarter * 900
-    moment = zone.first_moment(local)
-    return zone.offset_at(moment)
+    Args:
+        day: days since 1970.
+        last: likewise.
+    """
+    _, month, number, *_ = time.gmtime(day * _DAY)
+    year = time.gmtime(last * _DAY).tm_year
+    leap = (month, number) == (2, 29)
+    years = [each for each in range(year, year - 9, -1) if not leap or isleap(each)]
+    return tuple(timegm((each, month, number, 0, 0, 0)) for each in years or [year])

@@ -99,7 +99,7 @@ def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttri
     return BlockAttribution(
         history,
         candidates,
-        transaction_times(history),
+        transaction_times(history.log),
         find_deletion_facts(history, candidates),
         runs,
         row_bounds(runs.owner, len(candidates)),

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import overload
 
-from ext4kit.arrays.types import RowSlice
+import numpy as np
+
+from ext4kit.arrays.types import Int64s, RowSlice
 from ext4kit.filesystem import FileSystem
 from ext4kit.known.files import KnownFiles
 from ext4kit.problems import Problems
+from ext4kit.recovery.columns import DeletedColumns
 from ext4kit.recovery.model import DeletedFile, RemovedName
+from ext4kit.recovery.records import FoundFiles
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions, Unselected
 from ext4kit.selection import Selection, known_key
 
@@ -63,6 +68,23 @@ class DeletedFiles:
     def removed_names(self) -> list[RemovedName] | None:
         """Removed entries that are not reported as names of files; None for a lost file system."""
         return None if self._names is None else self._names()
+
+    @cached_property
+    def columns(self) -> DeletedColumns:
+        """What is known of the files before their records are built."""
+        files = self.files
+        return files.columns() if isinstance(files, FoundFiles) else DeletedColumns.of(files)
+
+    def at(self, places: Int64s) -> Sequence[DeletedFile]:
+        """The files at some places, in the order of the places."""
+        files = self.files
+        if isinstance(files, FoundFiles):
+            return files.take(places)
+        return [files[place] for place in places.tolist()]
+
+    def without_versions(self) -> DeletedFiles:
+        """The same without earlier versions of files."""
+        return replace(self, files=self.at(np.flatnonzero(~self.columns.superseded)))
 
     def selected(self, selection: Selection) -> DeletedFiles:
         """The selected files, and the removed names whose path and name are selected."""

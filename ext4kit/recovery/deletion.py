@@ -10,6 +10,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.history.history import History
 from ext4kit.history.inode_states import TID_NONE
+from ext4kit.journal import Log
 from ext4kit.parsers.inode import CRTIME_END
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.model import TransactionTime
@@ -104,13 +105,12 @@ def _creations(history: History) -> tuple[Int64s, Int64s]:
     return table.number[rows], table.crtime[rows]
 
 
-def transaction_times(history: History) -> dict[int, TransactionTime]:
+def transaction_times(log: Log | None) -> dict[int, TransactionTime]:
     """The transactions of the journal, by tid."""
-    if history.log is None:
+    if log is None:
         return {}
     return {
-        item.order: TransactionTime(int(item.id), item.commit_time_ns)
-        for item in history.log.transactions
+        item.order: TransactionTime(int(item.id), item.commit_time_ns) for item in log.transactions
     }
 
 

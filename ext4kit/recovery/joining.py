@@ -140,7 +140,7 @@ def match_contents(
     by_list = ListedMatches()
     if listed:
         folder_made = _folder_made(blocks, names, called)
-        files = FreedFiles(called, table.crtime, folder_made, table.version)
+        files = FreedFiles(called, table.number, table.crtime, folder_made, table.version)
         by_list = match_listed(listed, rows, files)
     by_order, named = _ByOrder(), by_list.named
     if len(rows) <= MAX_CONTENTS:

@@ -42,6 +42,7 @@ class ListedName:
         where: path of the list.
         time: time (ns) for which the entry is valid; a later file of this path may have another
             content.
+        inode: inode number of the file at that time, as in `ListedFile`.
         is_live: whether a live file has this path, at the same place or below another directory.
     """
 
@@ -49,6 +50,7 @@ class ListedName:
     digest: DigestKind
     where: bytes
     time: int
+    inode: int | None = None
     is_live: bool = False
 
     @property
@@ -84,7 +86,8 @@ def find_listed(fs: FileSystem, contents: CarvedContents) -> dict[int, list[List
     found: dict[int, list[ListedName]] = defaultdict(list)
     for where, time, one in _listed_files(fs, known.sizes):
         for row in known.rows(one):
-            name = ListedName(one.path, one.digest, where, time if one.time is None else one.time)
+            since = time if one.time is None else one.time
+            name = ListedName(one.path, one.digest, where, since, one.inode)
             found[row].append(name)
     living = _living(fs, {one.path for names in found.values() for one in names})
     return {

@@ -18,6 +18,7 @@ LIKELIER = 300.0  # likelihood ratio of a file with the listed name of a content
 LIKELIER_LATE = 3.0
 UNCOUNTED = 1  # i_version if the kernel does not count changes, as is usual before 6.1
 MAX_ALIKE = 1000  # maximum files of one name, or name and directory name; more are no evidence
+_WORD = 1 << 32
 _Parts = tuple[bytes, ...]  # parts of a path, the last one first
 
 
@@ -27,15 +28,27 @@ class FreedFiles:
 
     Attributes:
         names: name of each file, None if unknown.
+        number: inode number of each file.
         made: crtime of each file.
         folder_made: crtime of the directory of each file, 0 if unknown.
         version: i_version of each file.
     """
 
     names: Sequence[KnownName | None]
+    number: Int64s
     made: Int64s
     folder_made: Int64s
     version: Int64s
+
+    def is_older(self, file: int, listed: ListedName) -> bool:
+        """Whether a file existed at the time for which a list names its content.
+
+        Two changes within one clock tick have the same time, so a file that was created in that
+        tick existed only if the list has its inode number, as the index of git does.
+        """
+        made = int(self.made[file])
+        is_same = listed.inode == int(self.number[file]) % _WORD
+        return made < listed.time or (made == listed.time and is_same)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +139,8 @@ def match_listed(
 
     A file fits if its path, as far as it is known, ends like the listed path, and if it was not
     written more often than other files of the list. All other files are excluded if the file was
-    created before the list was written, its counted changes leave no room for a second writing, and
-    as many files fit as there are contents with these bytes.
+    created before the list was written (`FreedFiles.is_older`), its counted changes leave no room
+    for a second writing, and as many files fit as there are contents with these bytes.
 
     A file that was created after the list, in an older directory, may have replaced the listed file
     (as editors do) or may have been unpacked from the archive, so its name is weak evidence. If the
@@ -154,13 +167,14 @@ def match_listed(
             fit.file
             for fit in kept
             if fit.is_whole
-            and files.made[fit.file] < fit.listed.time
+            and files.is_older(fit.file, fit.listed)
             and UNCOUNTED < fit.version < limits[fit.listed.where]
         }
         late = {
             fit.file
             for fit in kept
-            if files.made[fit.file] >= fit.listed.time > files.folder_made[fit.file]
+            if not files.is_older(fit.file, fit.listed)
+            and fit.listed.time > files.folder_made[fit.file]
         }
         rewritten = {fit.file for fit in fitting} - texts.keys()  # may have had this content
         for content in contents:

@@ -10,6 +10,7 @@ from ext4kit.fields import json_name
 from ext4kit.history.places import Ground
 from ext4kit.output import Written
 from ext4kit.output.restoring import NOTHING, RestoredFacts
+from ext4kit.output.writing import grade_as_written
 from ext4kit.reasons import READ_ERROR, Reason, coded, texts
 from ext4kit.recovery.evidence_places import EvidencePlaces
 from ext4kit.recovery.model import (
@@ -60,7 +61,28 @@ class FormerPaths(TypedDict, total=False):
     former_paths: Annotated[list[fields.PathText], "Former paths of the file, oldest first."]
 
 
-class FileIdentity(fields.PathOrNone, FormerPaths):
+class WipingRecord(TypedDict):
+    """How a wiping program changed a file before it was deleted."""
+
+    tool: Annotated[str, "The programs that leave these marks."]
+    names: Annotated[
+        list[fields.NameText], "Names that the program gave the file, as far as they are known."
+    ]
+    true_name: Annotated[bool, "True if `path` and `name` are those from before these names."]
+    size: Annotated[int | None, "Bytes of the file before the wiping; null if unknown."]
+    time: Annotated[
+        int | None, "Commit time of the first mark, nanoseconds since 1970 UTC; null if unknown."
+    ]
+    certain: Annotated[bool, "False if only the growth to whole blocks shows it."]
+
+
+class WipingFact(TypedDict, total=False):
+    """The wiping of a file, if there was one."""
+
+    wiped: WipingRecord
+
+
+class FileIdentity(fields.PathOrNone, FormerPaths, WipingFact):
     """Fields that identify a deleted file."""
 
     name: str | None
@@ -142,15 +164,33 @@ def file_identity(file: DeletedFile) -> FileIdentity:
     """Identity fields of a record."""
     former = [json_name(path) for path in file.former_paths]
     earlier: FormerPaths = {"former_paths": former} if former else {}
+    wiping = _wiping_fact(file)
     return {
         **json_name(file.path),
         **json_name(file.name, "name"),
         **earlier,
+        **wiping,
         "path_ground": file.path_ground,
         "inode": file.number,
         "generation": file.generation,
         "type": file.kind,
         "size": file.size,
+    }
+
+
+def _wiping_fact(file: DeletedFile) -> WipingFact:
+    wiping = file.wiping
+    if wiping is None:
+        return {}
+    return {
+        "wiped": {
+            "tool": wiping.tools,
+            "names": [json_name(name, "name") for name in wiping.names],
+            "true_name": wiping.true_name is not None or not wiping.names,
+            "size": wiping.size,
+            "time": wiping.started,
+            "certain": wiping.is_certain,
+        }
     }
 
 
@@ -230,5 +270,4 @@ def moment_record(moment: TransactionTime | None) -> FileMoment | None:
 
 def final_grade(file: DeletedFile, written: Written | None) -> Grade:
     """The grade, at most partial if parts of the content were unreadable."""
-    has_lost = written is not None and bool(written.lost)
-    return Grade.PARTIAL if has_lost and file.grade.is_whole else file.grade
+    return grade_as_written(file.grade, written)

@@ -13,6 +13,7 @@ from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.view import NodeId
 from ext4kit.grades import Grade as Grade
 from ext4kit.history.places import Ground
+from ext4kit.history.wiping import Wiping
 from ext4kit.parsers.inode import Inode
 from ext4kit.reasons import Reason, texts
 
@@ -81,6 +82,8 @@ class DeletedFile:
         first_block: first block of content that was found without the map of an inode, else None.
         fragment: whether the content is probably a fragment of a file.
         deletion_bound: upper bound of the deletion time from evidence other than transactions.
+        wiping: how a wiping program overwrote and renamed it before the deletion; None if nothing
+            shows that. Where the true name is known, `path` has it.
         known: name of the list of known files that has its content; "" for none, None where lists
             were not asked.
     """
@@ -106,6 +109,7 @@ class DeletedFile:
     first_block: int | None = None
     fragment: bool = False
     deletion_bound: DeletionTime | None = None
+    wiping: Wiping | None = None
     known: str | None = None
     _signature: int = field(repr=False, default=0)
     _content: Content | None = field(repr=False, compare=False, default=None)
@@ -125,7 +129,12 @@ class DeletedFile:
     @property
     def further_paths(self) -> tuple[bytes, ...]:
         """Other full paths that the file had when it was deleted or before."""
-        return self.other_paths + self.former_paths
+        last: tuple[bytes, ...] = ()
+        if self.path is not None and self.wiping is not None and not self.superseded:
+            last = tuple(
+                self.path.rpartition(b"/")[0] + b"/" + name for name in self.wiping.names[-1:]
+            )
+        return self.other_paths + self.former_paths + tuple(one for one in last if one != self.path)
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
-from ext4kit.arrays.types import NO_ROW, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.inodes import ROOT
 from ext4kit.history import History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
@@ -17,6 +18,7 @@ from ext4kit.history.names import commit_times
 from ext4kit.history.paths import PathHistory
 from ext4kit.history.places import DirectoryPlace, Ground
 from ext4kit.history.removed import SAME_DELETION_WINDOW, last_ctimes
+from ext4kit.history.wiping import Wiping, find_wipings
 from ext4kit.recovery.candidates import Candidates
 from ext4kit.recovery.deletion import transaction_times
 from ext4kit.recovery.found_entries import (
@@ -25,7 +27,7 @@ from ext4kit.recovery.found_entries import (
     directory_instances,
     is_former_directory,
 )
-from ext4kit.recovery.provenance import FREED_BLOCK, OLD_COPY, name_source
+from ext4kit.recovery.provenance import FREED_BLOCK, OLD_COPY, UNREPLAYED_BLOCK, name_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class CandidateNames:
         rows: row of `paths.names.table` (n,) with each name, NO_ROW for names from other sources.
         paths: names and paths over time.
         unattributed: found entries that are not the last name of an instance.
+        wiped: the wiping of each candidate that belongs to a wiped file. The last name of such a
+            file is the one before those that the wiping program gave it, if that is known.
     """
 
     names: list[KnownName | None]
@@ -72,6 +76,7 @@ class CandidateNames:
     rows: Rows
     paths: PathHistory
     unattributed: FoundEntries
+    wiped: Mapping[int, Wiping]
 
 
 def name_candidates(
@@ -90,10 +95,14 @@ def name_candidates(
     earlier = candidates.superseded
     paths = PathHistory(history, instances[earlier])
     found_paths = FoundEntryPaths(history, paths, entries)
-    source = cache(partial(name_source, transaction_times(history)))
+    source = cache(partial(name_source, transaction_times(history.log)))
     freed = np.where(candidates.freed_tid == TID_NONE, TID_ON_DISK, candidates.freed_tid)
     rows = paths.last_name_rows(instances)
     rows[earlier] = paths.name_rows_at(instances[earlier], freed[earlier] - 1)
+    wiped = _wiped(history, paths, instances)
+    for candidate, wiping in wiped.items():
+        if wiping.true_row != NO_ROW and not earlier[candidate]:
+            rows[candidate] = wiping.true_row
     nameless = np.where((rows < 0) & ~earlier, instances, -1)
     names = [found_paths.name_of(instance) for instance in nameless.tolist()]
     named = np.flatnonzero(rows >= 0)
@@ -111,8 +120,35 @@ def name_candidates(
         if other is None or other.name != name:
             other = found_paths.name_below(int(table.directory[row]), instance, name)
         names[candidate] = replace(other or KnownName(name, None, None, ""), source=source_text)
+    _add_names_before_replay(names, rows, wiped, earlier)
     others, former = _further_paths(paths, candidates, named, name_row, freed[named])
-    return CandidateNames(names, others, former, rows, paths, found_paths.unattributed)
+    for candidate in wiped.keys() & former.keys():  # without the names of the program
+        every, given = former[candidate], wiped[candidate].names
+        former[candidate] = tuple(one for one in every if one.rpartition(b"/")[2] not in given)
+    return CandidateNames(names, others, former, rows, paths, found_paths.unattributed, wiped)
+
+
+def _add_names_before_replay(
+    names: list[KnownName | None], rows: Rows, wiped: Mapping[int, Wiping], earlier: Bools
+) -> None:
+    """Give wiped files the names that only the disk as it is has, in their last directories."""
+    for candidate, wiping in wiped.items():
+        known, name = names[candidate], wiping.true_name
+        if known is None or name is None or wiping.true_row != NO_ROW or earlier[candidate]:
+            continue
+        path, partial_path = (
+            None if one is None else one.rpartition(b"/")[0] + b"/" + name
+            for one in (known.path, known.partial_path)
+        )
+        names[candidate] = KnownName(name, path, partial_path, UNREPLAYED_BLOCK, known.ground)
+        rows[candidate] = NO_ROW
+
+
+def _wiped(history: History, paths: PathHistory, instances: Int64s) -> dict[int, Wiping]:
+    """Candidate -> wiping, for candidates of wiped instances."""
+    wipings = find_wipings(history, paths.names.table)
+    candidates = np.flatnonzero(np.isin(instances, list(wipings))).tolist()
+    return {candidate: wipings[int(instances[candidate])] for candidate in candidates}
 
 
 def _places(

@@ -61,7 +61,7 @@ def find_deleted(
     xattrs.report_ownerless()
     blocks = attribute_blocks(candidates, artifacts)
     losses = find_losses(blocks, artifacts.block_features)
-    grading = grade_candidates(blocks, losses, artifacts.maps)
+    grading = grade_candidates(blocks, losses, artifacts.maps, names.wiped)
     contents = mark_fragments(find_carved_contents(artifacts, blocks), blocks, artifacts.space)
     listed = find_listed(fs, contents)
     matches = match_contents(blocks, contents, names.names, listed, progress)

@@ -16,6 +16,7 @@ INFERRED = "inferred from its digest"
 ORPHAN_LIST = "orphan list"
 FREED_BLOCK = "unallocated directory block"
 OLD_COPY = "old copy of a directory block in the journal"
+UNREPLAYED_BLOCK = "directory block on disk, before the replay"
 MAP_SOURCES = {STALE_INDEX: "stale extent entries of the freed inode"}
 _NAME_SOURCES = {
     TID_BEFORE_LOG: FREED_BLOCK,

@@ -15,10 +15,12 @@ from ext4kit.filesystem.block_maps import Runs
 from ext4kit.filesystem.blocks import BlockReader
 from ext4kit.filesystem.content import Content
 from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
+from ext4kit.history.rewrites import find_rewrites
 from ext4kit.parsers.inode import Inode
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import INODE_TABLE, JOURNAL, NO_MAP, STALE_INDEX
 from ext4kit.recovery.carved_contents import CarvedContents, content_at, content_file
+from ext4kit.recovery.columns import DeletedColumns
 from ext4kit.recovery.content import link_target, open_content, reused_ranges
 from ext4kit.recovery.grading.grade import Grading
 from ext4kit.recovery.joining import Match, Matches
@@ -88,6 +90,44 @@ class FoundFiles(Sequence[DeletedFile]):
             return replace(self, rows=self.rows[place])
         return next(self._build(np.array([self.rows[place]])))
 
+    def take(self, places: Int64s) -> FoundFiles:
+        """The records at some places."""
+        return replace(self, rows=self.rows[places])
+
+    def columns(self) -> DeletedColumns:
+        """What is known of the records before they are built."""
+        candidates, table = self.blocks.candidates, self.blocks.history.states.table
+        row = np.maximum(self.rows, 0)
+        has_inode = self.rows >= 0
+        if not has_inode.any():
+            return DeletedColumns.of(self)
+        state = candidates.state_row[row]
+        size = np.where(
+            candidates.size_unknown, self.blocks.sizes, table.size[candidates.state_row]
+        )
+        size[candidates.map_source == NO_MAP] = 0
+        for place, match in self.matches.of_candidate.items():
+            size[place] = content_at(self.contents, match.content).size
+        named = self.names.names
+        names = [named[row] if row >= 0 else None for row in self.rows.tolist()]
+        return DeletedColumns(
+            [None if name is None else name.path for name in names],
+            np.where(has_inode, table.number[state], 0),
+            has_inode & candidates.superseded[row],
+            has_inode & table.is_regular[state],
+            np.where(has_inode, size[row], 0),
+            has_inode & np.isin(row, list(self.names.wiped)),
+            lambda places: table.take(state[places]),
+            lambda: self._rewritten(np.where(has_inode, state, NO_ROW)),
+        )
+
+    def _rewritten(self, state: Int64s) -> Int64s:
+        """Places of the records that were last written in place, given their states."""
+        history = self.blocks.history
+        instances = list(find_rewrites(history))
+        places = np.flatnonzero(state != NO_ROW)
+        return places[np.isin(history.states.instance[state[places]], instances)]
+
     def _build(self, rows: Int64s) -> Iterator[DeletedFile]:
         """Build the records of some rows."""
         states = self.blocks.candidates.state_row[rows[rows >= 0]]
@@ -141,6 +181,7 @@ class FoundFiles(Sequence[DeletedFile]):
             deletion_bound=(bound, ground) if bound else None,
             other_paths=self.names.others.get(place, ()),
             former_paths=self.names.former.get(place, ()),
+            wiping=self.names.wiped.get(place),
             _content=content,
             _attributes=partial(self.xattrs.read, inode, row),
             _evidence=partial(self.proofs.of, place),

@@ -94,7 +94,7 @@ def recover(
     output = OutputDirectory(out, evidence, output_limit(deleted.fs.blocks), parts, resume)
     result = RecoveryResult()
     try:
-        with Manifest(out, resume) as manifest:
+        with output.manifest() as manifest:
             work = _Recovery(output, manifest, result, partial)
             work.write_all(_counted(deleted, progress))
             output.report(deleted.problems)

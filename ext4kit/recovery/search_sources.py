@@ -1,15 +1,5 @@
-"""The sources in which deleted files are searched."""
+"""Where deleted files are searched: `ext4kit.search_sources`, which loads nothing else."""
 
-from enum import StrEnum
+from ext4kit.search_sources import ALL_SOURCES, JOURNAL_ONLY, WITH_INODES, SearchSource
 
-
-class SearchSource(StrEnum):
-    """A source of deleted files."""
-
-    JOURNAL = "journal"  # tagged copies in the log, the inode tables, the orphan list
-    BLOCKS = "blocks"  # metadata in unallocated blocks and in untagged log blocks
-    RUNS = "runs"  # content alone: unallocated blocks without an owner, carved
-
-
-ALL_SOURCES = frozenset(SearchSource)
-JOURNAL_ONLY = frozenset({SearchSource.JOURNAL})  # fast, because the unallocated space is not read
+__all__ = ["ALL_SOURCES", "JOURNAL_ONLY", "WITH_INODES", "SearchSource"]

@@ -17,6 +17,7 @@ from ext4kit.history import TID_NONE, TID_ON_DISK, History, read_history
 from ext4kit.history.directory_blocks import DirectoryBlockHistory
 from ext4kit.history.entry_intervals import find_entry_intervals
 from ext4kit.journal import BlockHistory, ReplayedBlocks, SharedLog
+from ext4kit.parsers.directory import Names
 from ext4kit.problems import Severity
 from ext4kit.timeline.commits import CommitClock
 from ext4kit.timeline.events import (
@@ -41,6 +42,7 @@ from ext4kit.timeline.transitions import (
     TimelineInstances,
     instances_from_transitions,
 )
+from ext4kit.timeline.wiping import with_wiping_hints
 from ext4kit.timeline.xattr_changes import XattrChangeFinder
 from ext4kit.units import Progress
 
@@ -73,6 +75,23 @@ class _EventRow(NamedTuple):
     new_second: int
     name_row: int
     old_name_row: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventPlaces:
+    """The paths of some events as columns, one row per event whose path is known.
+
+    Attributes:
+        row: row of the event.
+        folder: place in `folders` of the path of its directory.
+        folders: paths of directories, each once; the root is b"".
+        names: the names of the files.
+    """
+
+    row: Int64s
+    folder: Int64s
+    folders: list[bytes]
+    names: Names
 
 
 @dataclass(frozen=True)
@@ -128,13 +147,30 @@ class Timeline:
             for row, time, uid in zip(rows_of, times, owners, strict=True):
                 yield self._event(row, time, uid, source(row.tag_row))
 
-    def paths_at(self, rows: Int64s) -> Iterator[bytes | None]:
-        """The path of each event at its time; None if the path is unknown or was removed."""
-        for start in range(0, len(rows), EVENTS_AT_ONCE):
-            chosen = rows[start : start + EVENTS_AT_ONCE]
-            orders = np.minimum(self.events.order[chosen], TID_ON_DISK - 1).tolist()
-            for name, order in zip(self.events.name_row[chosen].tolist(), orders, strict=True):
-                yield None if name < 0 or self.paths is None else self.paths.path_at(name, order)
+    def places_at(self, rows: Int64s) -> EventPlaces:
+        """Where the files of some events were at that time; without those that were removed."""
+        return self._places(rows, self.events.name_row[rows], self.events.order[rows])
+
+    def places_before(self, rows: Int64s) -> EventPlaces:
+        """Where the files of some events were that events of removal took away."""
+        name, order = self.events.old_name_row[rows], self.events.order[rows]
+        if self.paths is None:
+            return self._places(rows, name, order)
+        removed = self.paths.names.removed[np.maximum(name, 0)] if len(self.paths.names) else order
+        return self._places(rows, name, np.minimum(order, removed) - 1)
+
+    def _places(self, rows: Int64s, name: Int32s, order: Int64s) -> EventPlaces:
+        """The places of events with the given names as of the given tids."""
+        known = np.flatnonzero(name >= 0)
+        if self.paths is None or not len(known):
+            return EventPlaces(rows[:0], rows[:0], [], Names.empty())
+        when = np.minimum(order[known], TID_ON_DISK - 1)
+        folder, folders = self.paths.folders_at(name[known].astype(np.int64), when)
+        if None in folders:
+            kept = folder != folders.index(None)
+            known, folder = known[kept], folder[kept]
+        names = self.paths.texts_of(name[known].astype(np.int64))
+        return EventPlaces(rows[known], folder, [one or b"" for one in folders], names)
 
     def __iter__(self) -> Iterator[Event]:
         return self.select(EventFilter())
@@ -274,7 +310,7 @@ def build_timeline(given: FileSystem | SharedLog, progress: Progress | None = No
         inodes.events.add(part)
     events = inodes.events.build(_event_order(inodes.events, clock))
     paths = PathResolver(names, texts, instances)
-    events = _assign_names(events, instances, paths)
+    events = with_wiping_hints(_assign_names(events, instances, paths), paths, clock)
     known = inodes.transitions
     instance = instance_keys(known.inode, known.generation)
     is_in_use = known.status >= InodeStatus.ORPHAN

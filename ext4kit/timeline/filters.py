@@ -94,13 +94,17 @@ class EventFilter:
 
     @cached_property
     def _takes_any_path(self) -> bool:
-        return self.path is None and not self.selection.paths and not self.selection.names
+        return self.path is None and not (self.selection.by_path or self.selection.names)
 
     def matches_path(self, event: Event) -> bool:
         """Whether the path of an event, or its former path, matches."""
+        return self.matches_paths(event.path, event.old_path)
+
+    def matches_paths(self, *given: bytes | None) -> bool:
+        """Whether one of these paths matches; None for an unknown one."""
         if self._takes_any_path:
             return True
-        paths = [path for path in (event.path, event.old_path) if path is not None]
+        paths = [path for path in given if path is not None]
         if self.path is not None:
             texts = (path.decode("utf-8", "surrogateescape") for path in paths)
             if not any(map(self._pattern.match, texts)):

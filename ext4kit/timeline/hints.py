@@ -35,6 +35,12 @@ class HintKind(IntEnum):
     NOT_IN_LOG = 5
     COPIED_EARLY = 6  # BEFORE_CREATION, where the times may have been set when the file was created
     COPIED_ROUND = 7  # ROUND, where the times may have been set when the file was created
+    WIPED = 8
+
+    @property
+    def code(self) -> str:
+        """Its name in rules, such as "not-in-log"."""
+        return self.name.lower().replace("_", "-")
 
 
 COPIED = (HintKind.COPIED_EARLY, HintKind.COPIED_ROUND)  # times as set by copying and unpacking
@@ -48,6 +54,8 @@ HINT_TEXTS = {
     HintKind.CTIME_BACK: "ctime decreased; the clock was set back or the disk was edited",
     HintKind.CRTIME_CHANGED: "the creation time changed, which no system call does",
     HintKind.NOT_IN_LOG: "{field} on disk differs from the newest copy in a complete journal",
+    HintKind.WIPED: "the file was cut and renamed before the deletion as wiping programs do; names"
+    " that it got",
 }
 HINT_TEXTS[HintKind.COPIED_EARLY] = HINT_TEXTS[HintKind.BEFORE_CREATION]
 HINT_TEXTS[HintKind.COPIED_ROUND] = HINT_TEXTS[HintKind.ROUND]

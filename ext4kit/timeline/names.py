@@ -14,6 +14,7 @@ from ext4kit.filesystem.inodes import ROOT
 from ext4kit.history import TID_ON_DISK, History
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.entry_intervals import EntryIntervals
+from ext4kit.parsers.directory import Names
 from ext4kit.timeline.events import instance_keys
 from ext4kit.timeline.transitions import TimelineInstances
 
@@ -205,6 +206,26 @@ class PathResolver:
         """The path of a name as of a tid; None if the name of a directory of it is unknown."""
         directory = self._directory_path(int(self.names.directory[row]), when)[2]
         return None if directory is None else directory + b"/" + self.name_of(row)
+
+    def folders_at(self, rows: Rows, when: Int64s) -> tuple[Int64s, list[bytes | None]]:
+        """Per name: place of the path of its directory, as of a tid, in a list; and the list.
+
+        Each directory is resolved once per tid; a path that is unknown is None.
+        """
+        tids, rank = np.unique(when, return_inverse=True)
+        key = rank * len(self.instances) + self.names.directory[rows]
+        keys, place = np.unique(key, return_inverse=True)
+        ranks, instances = np.divmod(keys, max(len(self.instances), 1))
+        pairs = zip(instances.tolist(), tids[ranks].tolist(), strict=True)
+        paths = [self._directory_path(instance, tid)[2] for instance, tid in pairs]
+        known: dict[bytes | None, int] = {}
+        code = np.array([known.setdefault(path, len(known)) for path in paths], np.int64)
+        return code[place], list(known)
+
+    def texts_of(self, rows: Rows) -> Names:
+        """The names without their directories."""
+        used, place = np.unique(self.names.name_row[rows], return_inverse=True)
+        return Names.of([self._texts[row] for row in used.tolist()]).take(place)
 
     def name_of(self, row: int) -> bytes:
         """The name without its directory."""

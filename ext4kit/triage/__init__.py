@@ -10,10 +10,10 @@ from ext4kit.triage.facts import (
     JournalState,
     MapCategory,
 )
-from ext4kit.triage.suspicions import RULES, Indicator, Rule, Sighting, StoryStep, Weight
+from ext4kit.triage.rules.rule import Rule, Weight
+from ext4kit.triage.suspicions import Indicator, Sighting, StoryStep
 
 __all__ = [
-    "RULES",
     "ActivityStats",
     "Bins",
     "DeletionStats",

@@ -10,9 +10,10 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.history.writer import Writer, find_writer
 from ext4kit.journal import SharedLog
 from ext4kit.known.files import KnownFiles
+from ext4kit.logs.logins import read_logins
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.recovery import find_deleted
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.recovery.search_sources import ALL_SOURCES, JOURNAL_ONLY, SearchSource
 from ext4kit.selection import Selection
 from ext4kit.timeline import build_timeline
 from ext4kit.triage.activity import activity_stats
@@ -25,10 +26,16 @@ from ext4kit.triage.facts import (
     JournalFacts,
 )
 from ext4kit.triage.identity import journal_facts
-from ext4kit.triage.suspicions import Indicator, find_indicators
+from ext4kit.triage.rules.reading import own_rules
+from ext4kit.triage.rules.rule import Rule
+from ext4kit.triage.suspicions import Indicator, SignOptions, find_signs
+from ext4kit.triage.suspicions.search import need_versions
+from ext4kit.triage.suspicions.sessions import SignSession, find_sessions
 from ext4kit.triage.victims import ZeroLengthFile, find_zero_length_files
 from ext4kit.units import Progress, ProgressStep
 from ext4kit.verify import Verification, verify
+from ext4kit.workspace import Workspace
+from ext4kit.zones import UTC, Zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,9 @@ class TriageOptions:
         lists: lists of known files, with which the listed deleted files are compared.
         selection: of the deleted files to count and to list; signs are looked for in all.
         bad: lists of known bad files.
+        rules: the rules of signs; by default, those of this package.
+        zone: of times in log lines that state none.
+        packages: also compare packaged files with the database of packages.
     """
 
     sources: Set[SearchSource] = ALL_SOURCES
@@ -56,6 +66,9 @@ class TriageOptions:
     lists: KnownFiles | None = None
     selection: Selection = field(default_factory=Selection)
     bad: KnownFiles | None = None
+    rules: Sequence[Rule] = ()
+    zone: Zone = UTC
+    packages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,7 @@ class Triage:
         superblock: the superblock after the replay of the journal.
         free_blocks, free_inodes: sums of the group descriptors.
         health: result of the check; None if none was made.
+        sessions: the sightings of all signs in the order of time.
         victims: number of zero-length files, and the newest ones.
     """
 
@@ -79,6 +93,7 @@ class Triage:
     activity: ActivityStats
     disk: DiskMap
     suspicions: tuple[Indicator, ...]
+    sessions: tuple[SignSession, ...]
     victims: tuple[int, tuple[ZeroLengthFile, ...]]
 
 
@@ -101,20 +116,26 @@ def triage(
         disguises: descriptions of parts of the image that can be read in two ways
             (`Evidence.disguises`).
     """
-    shared = SharedLog.of(given)
+    shared = Workspace.of(given)
     fs = shared.fs
     with step("checking"):  # first, so that its memory is free for the later steps
         checked = verify(fs) if extent.verify else None
+    workspace = shared if isinstance(shared, Workspace) else Workspace(fs)
+    rules = extent.rules or own_rules()
     with step("finding deleted files") as show:
-        deleted = find_deleted(shared, sources=extent.sources, progress=show)
+        if extent.sources == JOURNAL_ONLY and need_versions(rules):
+            every = workspace.deleted(True, JOURNAL_ONLY, show)  # `find_signs` asks for these too
+            deleted = every.without_versions()
+        else:
+            deleted = find_deleted(shared, sources=extent.sources, progress=show)
     with step("reading the journal") as show:
         timeline = build_timeline(shared, show)
     log = shared.log
     journal = journal_facts(fs, log)
-    with step("looking for signs"):
-        signs = find_indicators(fs, deleted, timeline, extent.rows, disguises, extent.bad)
-        victims = find_zero_length_files(fs, log, journal.standing, timeline, extent.rows)
+    options = SignOptions(rules, extent.rows, disguises, extent.bad, extent.zone, extent.packages)
+    signs = find_signs(workspace, deleted, timeline, options, step)
     with step("counting"):
+        victims = find_zero_length_files(fs, log, journal.standing, timeline, extent.rows)
         counted = deleted.selected(extent.selection)
         deletions = deletion_stats(counted, extent.sources, extent.first, extent.rows, extent.names)
         if extent.lists is not None:
@@ -131,5 +152,6 @@ def triage(
         activity=activity_stats(timeline, extent.rows),
         disk=disk,
         suspicions=signs,
+        sessions=find_sessions(signs, read_logins(fs) if signs else ()),
         victims=victims,
     )

@@ -216,6 +216,75 @@ def in_place(scene: Scene) -> None:
     scene.sync()
 
 
+def _edited(scene: Scene, command: str) -> None:
+    for name, line in (("auth.log", syslog_line), ("syslog", iso_line)):
+        scene.lose(_texts(scene, line, name))
+        scene.shell(command.format(name=name))
+        scene.sync()
+
+
+def edited_with_ed(scene: Scene) -> None:
+    """`ed` writes over the file."""
+    _edited(scene, r"printf 'g/no 1[0-3][0-9]$/d\nw\nq\n' | ed -s {name}")
+
+
+def edited_with_vi(scene: Scene) -> None:
+    """`vim` renames the file, writes a new one and deletes the old one."""
+    _edited(scene, "vim -N -u NONE -es -c 'set backupcopy=no' -c 'g/no 1[0-3][0-9]$/d' -c x {name}")
+
+
+def cut_off(scene: Scene) -> None:
+    """`truncate -s`: the last lines, and the log goes on."""
+    for name, line in (("auth.log", syslog_line), ("syslog", iso_line)):
+        lines = [line(number) for number in range(COUNT)]
+        path = scene.write(name, lines)
+        scene.sync()
+        scene.lose(lines[-LOST:])
+        os.truncate(path, path.stat().st_size - sum(len(each) + 1 for each in lines[-LOST:]))
+        scene.sync()
+        scene.write(name, [line(COUNT + number) for number in range(5)])
+        scene.sync()
+
+
+def shredded(scene: Scene) -> None:
+    """`shred -u`."""
+    scene.lose(_texts(scene, syslog_line, "auth.log"))
+    scene.shell("shred -u auth.log")
+    scene.sync()
+
+
+def zeroed_logins(scene: Scene) -> None:
+    """Records of wtmp are filled with zeros in their places."""
+    records = [login_record(number) for number in range(COUNT)]
+    path = scene.log / "wtmp"
+    path.write_bytes(b"".join(records))
+    scene.sync()
+    scene.lost.update(
+        (login_record(number), f"login user{number} pts/{number} from host{number}"
+         f" (pid {5000 + number})")
+        for number in _LOST_AT
+    )  # fmt: skip
+    with path.open("r+b") as stream:
+        for number in _LOST_AT:
+            stream.seek(number * len(records[0]))
+            stream.write(bytes(len(records[0])))
+    scene.sync()
+
+
+def rotated_out(scene: Scene) -> None:
+    """`logrotate` with `rotate 0`: the log and its copy are deleted; the next log goes on."""
+    for name, line in (("auth.log", syslog_line), ("syslog", iso_line)):
+        _texts(scene, line, name)
+        scene.lose([line(number) for number in range(COUNT)])
+    conf, state = (scene.image.with_suffix(suffix) for suffix in (".conf", ".state"))
+    conf.write_text(f"{scene.log}/*log {{\nrotate 0\nsu root root\ncreate\n}}\n")
+    subprocess.run(["logrotate", "-f", "-s", state, conf], check=True, capture_output=True)
+    scene.sync()
+    for name, line in (("auth.log", syslog_line), ("syslog", iso_line)):
+        scene.write(name, [line(COUNT + number) for number in range(5)])
+    scene.sync()
+
+
 WAYS: dict[str, Callable[[Scene], None]] = {
     "sed -i": sed,
     "grep -v, cat": rewritten,
@@ -223,6 +292,10 @@ WAYS: dict[str, Callable[[Scene], None]] = {
     "rm": removed,
     "utmpdump": edited_logins,
     "vacuum": vacuumed,
+    "ed": edited_with_ed,
+    "vi": edited_with_vi,
+    "truncate -s": cut_off,
+    "rotate": rotated_out,
 }
 
 

@@ -120,3 +120,18 @@ def test_a_journal_that_goes_on_in_a_new_file_is_no_removal(
     numbers = {json.loads(line).get("line", "no -1").split("no ")[-1].split()[0] for line in done}
     numbers -= {"-1"}  # the first file's blocks are a later one's
     assert set(map(str, range(30, 60))) <= numbers <= set(map(str, range(60)))
+
+
+def test_an_extract_is_not_what_is_left_of_a_deleted_log(
+    needs_kernel: None, ext4kit: Cli, tmp_path: Path
+) -> None:
+    with scene(tmp_path / "disk.img") as held:
+        for number in range(2):
+            first = 200 * number
+            held.write("access.log", [syslog_line(at) for at in range(first, first + 200)])
+            held.sync()
+            held.shell("grep -v 'no .*7' access.log > access-nobots.log")
+            held.sync()
+            held.shell("rm access.log")
+            held.sync()
+    assert proven(ext4kit, held.image) == []

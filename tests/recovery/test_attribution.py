@@ -626,10 +626,10 @@ def test_a_copy_that_the_disk_contradicts_speaks_against_the_file_unless_the_blo
 
 def test_transactions_are_told_by_id_and_commit_time() -> None:
     made = blocks_of({})
-    assert transaction_times(made.history) == {}
+    assert transaction_times(made.history.log) == {}
     rows = [SimpleNamespace(order=2**32 + 7, id=7, commit_time_ns=70)]
     cast(Any, made.history).log = SimpleNamespace(transactions=rows)
-    ((order, moment),) = transaction_times(made.history).items()
+    ((order, moment),) = transaction_times(made.history.log).items()
     assert (order, moment.transaction, moment.time) == (2**32 + 7, 7, 70)
 
 

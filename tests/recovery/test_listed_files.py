@@ -173,10 +173,16 @@ def name(path: bytes) -> KnownName:
     return KnownName(path.rpartition(b"/")[2], None, b"inode-5-7/" + path, "")
 
 
+NUMBER = 77
+
+
 def said(
-    path: bytes, time: int = 100, where: bytes = b"/var/lib/dpkg/info/x.md5sums"
+    path: bytes,
+    time: int = 100,
+    where: bytes = b"/var/lib/dpkg/info/x.md5sums",
+    inode: int | None = None,
 ) -> ListedName:
-    return ListedName(path, DigestKind.MD5, where, time)
+    return ListedName(path, DigestKind.MD5, where, time, inode)
 
 
 def matched(
@@ -187,7 +193,7 @@ def matched(
     folder_made: int = 0,
 ) -> ListedMatches:
     """What is matched among contents 0 to 9 and files that were made at one time."""
-    columns = (np.full(len(files), one) for one in (made, folder_made, version))
+    columns = (np.full(len(files), one) for one in (NUMBER, made, folder_made, version))
     return match_listed(listed, np.arange(10), FreedFiles([name(path) for path in files], *columns))
 
 
@@ -215,6 +221,17 @@ def test_a_file_that_was_not_made_before_the_list_is_only_possible(made: int) ->
     found = matched({3: [said(README)]}, [README], made=made)
     assert found.named == {}
     assert list(found.texts[3]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("made", "inode", "is_named"),
+    [(100, NUMBER, True), (101, NUMBER, False), (100, NUMBER + 1, False), (99, NUMBER + 1, True)],
+)
+def test_a_list_with_inode_numbers_tells_what_was_made_in_its_tick(
+    made: int, inode: int, is_named: bool
+) -> None:
+    found = matched({3: [said(README, inode=inode)]}, [README], made=made)
+    assert found.named == ({3: 0} if is_named else {})
 
 
 @pytest.mark.parametrize(
@@ -246,7 +263,7 @@ def test_a_file_whose_changes_leave_room_for_a_second_writing_is_only_possible()
     versions = np.array([4, 5])
     listed = {2: [said(files[0])], 7: [said(files[1])]}
     names = [name(path) for path in files]
-    columns = FreedFiles(names, np.full(2, 50), np.zeros(2, np.int64), versions)
+    columns = FreedFiles(names, np.arange(2), np.full(2, 50), np.zeros(2, np.int64), versions)
     found = match_listed(listed, np.arange(10), columns)
     assert found.named == {2: 0}
     assert list(found.texts[7]) == [1]

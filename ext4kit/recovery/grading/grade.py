@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -12,12 +13,14 @@ from ext4kit.arrays.types import NO_ROW, Bools
 from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.xattrs import lacks_inline_data
 from ext4kit.history.inode_states import TID_ON_DISK, TID_PRE_FAST_COMMIT
+from ext4kit.history.wiping import Wiping
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockAttribution
 from ext4kit.recovery.candidates import NO_MAP
 from ext4kit.recovery.content import total_blocks
 from ext4kit.recovery.grading.checks import are_contradicted, run_checks
+from ext4kit.recovery.grading.wiped import wiping_checks
 from ext4kit.recovery.losses import CandidateLosses, Losses
 from ext4kit.recovery.maps.rebuilt import RebuiltMaps
 from ext4kit.recovery.maps.stale_entries import stale_extent_starts
@@ -45,15 +48,18 @@ class CheckResults:
     consistent: Mapping[int, list[Reason]]
 
 
-def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps) -> Grading:
+def grade_candidates(
+    blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps, wiped: Mapping[int, Wiping]
+) -> Grading:
     """Grade all candidates.
 
     Args:
         blocks: block attribution.
         losses: their lost content.
         maps: rebuilt maps that some of them use.
+        wiped: the wiping of candidates of wiped files.
     """
-    checks = check_candidates(blocks, losses, maps)
+    checks = check_candidates(blocks, losses, maps, wiped)
     extents = _stale_extents(blocks)
     block_size = blocks.history.fs.superblock.block_size
     flags = blocks.history.states.table.flags[blocks.candidates.state_row]
@@ -84,7 +90,12 @@ def grade_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
     return Grading(grades, why)
 
 
-def check_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps) -> CheckResults:
+def check_candidates(
+    blocks: BlockAttribution,
+    losses: Losses,
+    maps: RebuiltMaps,
+    wiped: Mapping[int, Wiping] = MappingProxyType({}),
+) -> CheckResults:
     """Run all checks."""
     history, candidates = blocks.history, blocks.candidates
     partial, consistent = run_checks(
@@ -107,8 +118,13 @@ def check_candidates(blocks: BlockAttribution, losses: Losses, maps: RebuiltMaps
         (_inline_data_incomplete(blocks), reasons.INLINE_DATA_INCOMPLETE),
         (blocks.tree_block_reused, reasons.MAP_BLOCK_REUSED),
         (_changed_later(blocks), reasons.CHANGED_AFTER_LAST_STATE),
+        wiping_checks(blocks, wiped, True),
     ]
-    consistent = [*consistent, (losses.may_be_discarded, reasons.ZEROS_POSSIBLY_DISCARDED)]
+    consistent = [
+        *consistent,
+        wiping_checks(blocks, wiped, False),
+        (losses.may_be_discarded, reasons.ZEROS_POSSIBLY_DISCARDED),
+    ]
     return CheckResults(_by_candidate(partial), _by_candidate(consistent))
 
 

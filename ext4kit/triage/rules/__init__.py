@@ -1,0 +1,1 @@
+"""The rules of signs: data in `families/`, read by `reading.py`."""

@@ -1,0 +1,1 @@
+"""Tests of the summary of an image and of its signs."""
