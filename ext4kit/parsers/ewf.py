@@ -92,7 +92,7 @@ _DIGITS = 11  # most digits of a time in seconds, up to the year 5138
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class EwfSection:
     """A section of a segment file: its type and its range of bytes."""
 
     kind: str
@@ -124,7 +124,7 @@ def segment_number(data: Buffer) -> int:
     return int(layout.parse(data).segment_number)
 
 
-def parse_section(data: Buffer, offset: int) -> Section:
+def parse_section(data: Buffer, offset: int) -> EwfSection:
     """The section that a header describes.
 
     Args:
@@ -144,7 +144,7 @@ def parse_section(data: Buffer, offset: int) -> Section:
     end = offset + int(found.size) if found.size else following
     if following > offset:  # no section reaches into the next one
         end = min(end, following)
-    return Section(kind, offset, max(end, offset + SECTION.size), following)
+    return EwfSection(kind, offset, max(end, offset + SECTION.size), following)
 
 
 def parse_volume(data: Buffer, offset: int) -> Geometry:

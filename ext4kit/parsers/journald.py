@@ -77,6 +77,7 @@ COMPACT = 1 << 4  # of `incompatible_flags`: items of 4 bytes
 XZ, LZ4, ZSTD = 1, 2, 4  # of `flags`
 ALIGNMENT = 8
 MOST_OBJECT = 64 << 20  # bytes of an object, and of its uncompressed payload
+MOST_FIELDS = 1024  # of an entry; journald writes no more
 _WORD = np.dtype("<u8")
 _EARLIEST, _LATEST = 946_684_800_000_000, 4_102_444_800_000_000  # 2000 to 2100
 UNKNOWN_BASE = -(1 << 62)
@@ -176,7 +177,11 @@ def _data_places(words: UInt64s) -> Int64s:
 
 
 def fields_of(
-    data: Buffer, entry: JournalEntry, place_of: Callable[[int], int | None], compact: bool
+    data: Buffer,
+    entry: JournalEntry,
+    place_of: Callable[[int], int | None],
+    compact: bool,
+    unpack: Callable[[bytes, int], bytes] | None = None,
 ) -> Iterator[tuple[bytes, bytes] | str]:
     """(name, value) of each field of an entry, or why it cannot be read.
 
@@ -185,13 +190,14 @@ def fields_of(
         entry: of `find_entries`.
         place_of: gives the place of a file offset in the data, None if it is not there.
         compact: whether items have 4 bytes.
+        unpack: decompresses a payload; `decompressed` if not given.
     """
     view = memoryview(data)
     raw = view[entry.offset + ENTRY.size : entry.offset + entry.size]
     items = np.frombuffer(raw, "<u4" if compact else _WORD, len(raw) // (4 if compact else 8))
-    for offset in (items if compact else items[::2]).tolist():
+    for offset in (items if compact else items[::2])[:MOST_FIELDS].tolist():
         try:
-            payload = _payload(view, place_of(offset), compact)
+            payload = _payload(view, place_of(offset), compact, unpack or decompressed)
         except (CorruptError, UnsupportedError) as error:
             yield str(error)
             continue
@@ -200,7 +206,9 @@ def fields_of(
             yield name, value
 
 
-def _payload(view: memoryview, place: int | None, compact: bool) -> bytes:
+def _payload(
+    view: memoryview, place: int | None, compact: bool, unpack: Callable[[bytes, int], bytes]
+) -> bytes:
     """The payload of a data object.
 
     Raises:
@@ -214,7 +222,7 @@ def _payload(view: memoryview, place: int | None, compact: bool) -> bytes:
     if header.type != TYPE_DATA or not start < header.size <= MOST_OBJECT:
         raise CorruptError(DATA.name, place, "is overwritten")
     payload = bytes(view[place + start : place + header.size])
-    return decompressed(payload, header.flags)
+    return unpack(payload, header.flags)
 
 
 def decompressed(payload: bytes, flags: int) -> bytes:

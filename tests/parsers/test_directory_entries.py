@@ -153,3 +153,20 @@ def test_names_are_packed_joined_and_taken_apart_again() -> None:
     assert joined.tolist() == first + second
     assert len(joined) == 4
     assert joined.take(np.array([3, 1])).tolist() == [b"def", b"a"]
+
+
+def test_few_blocks_have_the_entries_that_they_have_among_many(image: Image) -> None:
+    random, block = np.random.default_rng(5), root_blocks(image)[0]
+    blocks = np.repeat(block[None, :], 400, axis=0)
+    for row in range(1, len(blocks)):  # broken chains of every kind
+        places = random.integers(0, len(block), 1 + row % 5)
+        blocks[row, places] = random.integers(0, 256, len(places))
+    for start, end in ((0, len(block)), (12, len(block) - 12), (0, 4)):
+        together, broken = parse_entries(blocks, True, start, end)
+        assert (broken >= 0).any() == (end > 4)
+        for row in range(len(blocks)):
+            alone, breaks = parse_entries(blocks[row : row + 1], True, start, end, dots=True)
+            mine = together.take(together.block == row)
+            assert breaks.tolist() == broken[row : row + 1].tolist()
+            assert alone.names(blocks[row : row + 1]) == mine.names(blocks)
+            assert alone.inode.tolist() == mine.inode.tolist()

@@ -1,0 +1,1 @@
+"""ForensicArtifacts definitions: which files of an image they name."""
