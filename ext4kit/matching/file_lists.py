@@ -53,6 +53,7 @@ class ListedFile:
         size: bytes; None where the list has no sizes.
         time: a time (ns) at which the file already had this content; None if that is the time of
             the list.
+        inode: its inode number then, modulo 2**32; None where the list has none.
     """
 
     path: bytes
@@ -60,6 +61,7 @@ class ListedFile:
     value: bytes
     size: int | None
     time: int | None = None
+    inode: int | None = None
 
 
 def list_reader(path: bytes) -> Callable[[BinaryIO, frozenset[int]], Iterator[ListedFile]] | None:
@@ -142,13 +144,16 @@ def _read_git_index(stream: BinaryIO, sizes: frozenset[int]) -> Iterator[ListedF
         return
     at = 12
     for _ in range(min(count, len(data) // _INDEX_ENTRY.size)):
-        second, part, *_, mode, _, _, size, value, flags = _INDEX_ENTRY.unpack_from(data, at)
+        second, part, _, _, _, inode, mode, _, _, size, value, flags = _INDEX_ENTRY.unpack_from(
+            data, at
+        )
         start = at + _INDEX_ENTRY.size + 2 * bool(version == 3 and flags & _EXTENDED)
         end = data.index(b"\0", start)
         path = _safe_path(data[start:end])
         at += (end - at) // 8 * 8 + 8
         if path and size in sizes and mode & 0o170000 == _REGULAR:
-            yield ListedFile(path, DigestKind.BLOB, value, size, second * NANOSECONDS + part)
+            changed = second * NANOSECONDS + part
+            yield ListedFile(path, DigestKind.BLOB, value, size, changed, inode or None)
 
 
 class _Bounded(io.BufferedIOBase):

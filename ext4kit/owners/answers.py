@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ext4kit.arrays.types import Int64s
+from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.directories import with_inodes
 from ext4kit.filesystem.inodes import ROOT
 from ext4kit.history.inode_states import NO_NUMBERS, TID_ON_DISK
@@ -160,36 +160,58 @@ def who(
     Returns:
         An answer for each block, in their order.
     """
-    return _Answers(workspace, blocks, sources, progress).listed()
+    owners = BlockOwners.read(workspace)
+    present = owners.of(blocks).inode
+    used = workspace.fs.bitmaps.blocks_in_use(blocks)  # before a search counts more as used
+    if used.all():
+        sources -= {SearchSource.RUNS}
+    watched = np.unique(np.append(present[present > ROOT], NO_NUMBERS))
+    found = find_deleted(workspace, True, sources, progress, watched).files
+    assert isinstance(found, FoundFiles)
+    return answers(workspace, owners, EarlierOwners(found), blocks, used)
+
+
+def answers(
+    workspace: Workspace,
+    owners: BlockOwners,
+    earlier: EarlierOwners,
+    blocks: Int64s,
+    used: Bools | None = None,
+) -> list[BlockAnswer]:
+    """As `who`, from owners that are read already.
+
+    Args:
+        workspace: of the file system.
+        owners: present ones.
+        earlier: earlier ones; names of live files of which no state is recorded are those of now.
+        blocks: int64 (n,), in any order.
+        used: bool (n,), whether each block is allocated; by default, as its bitmap has it.
+    """
+    if used is None:
+        used = workspace.fs.bitmaps.blocks_in_use(blocks)
+    return _Answers(workspace, owners, earlier, blocks, used).listed()
 
 
 class _Answers:
-    """Joins all sources for some blocks; arguments as for `who`."""
+    """Joins all sources for some blocks; arguments as for `answers`."""
 
     def __init__(
         self,
         workspace: Workspace,
+        owners: BlockOwners,
+        earlier: EarlierOwners,
         blocks: Int64s,
-        sources: frozenset[SearchSource],
-        progress: Progress | None,
+        used: Bools,
     ) -> None:
         self._fs, self._log = workspace.fs, workspace.log
         self._copies = workspace.copies()
-        self._blocks = blocks
-        self._present = BlockOwners.read(workspace).of(blocks)
-        fs = self._fs
-        self._inside = (blocks >= 0) & (blocks < fs.superblock.blocks_count)
-        self._used = fs.bitmaps.blocks_in_use(blocks)  # before a search counts more as used
-        self._unknown = fs.bitmaps.blocks_unknown(blocks) | ~self._inside
-        if self._used.all():
-            sources -= {SearchSource.RUNS}
-        watched = np.unique(np.append(self._present.inode[self._present.inode > ROOT], NO_NUMBERS))
-        found = find_deleted(workspace, True, sources, progress, watched).files
-        assert isinstance(found, FoundFiles)
-        self._found = found
-        self._owners = EarlierOwners(found)
-        self._history = found.blocks.history
-        self._times = found.blocks.transactions
+        self._blocks, self._used, self._owners = blocks, used, earlier
+        self._present = owners.of(blocks)
+        inside = (blocks >= 0) & (blocks < self._fs.superblock.blocks_count)
+        self._unknown = self._fs.bitmaps.blocks_unknown(blocks) | ~inside
+        self._found = earlier.found
+        self._history = earlier.history
+        self._times = earlier.found.blocks.transactions
 
     def listed(self) -> list[BlockAnswer]:
         """An answer for each block."""

@@ -17,6 +17,7 @@ from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.block_maps import BlockMaps
+from ext4kit.filesystem.inodes import BAD_BLOCKS, RESIZE
 from ext4kit.journal import Log, SharedLog
 from ext4kit.journal.block_types import (
     BlockRole,
@@ -25,8 +26,6 @@ from ext4kit.journal.block_types import (
     uses_of_inodes,
 )
 from ext4kit.parsers.inode import InodeTable
-
-BAD_BLOCKS, RESIZE = 1, 7  # reserved inodes (kernel fs/ext4/ext4.h)
 
 
 @dataclass(frozen=True, slots=True)

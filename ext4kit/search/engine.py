@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from threading import local
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ MAX_MATCH = 4096  # bytes
 MAX_MATCHES = 200_000  # in a piece of data
 _WINDOW = 64  # bytes around the end of a match that are looked at first
 _MAX_PLAIN = 200  # literals without Hyperscan: each is a pass of its own
+_MAX_SINGLE = 4  # literals with Hyperscan that are faster in a pass of its own for each
 
 
 class ByteMatches(NamedTuple):
@@ -41,10 +43,10 @@ class ByteMatches(NamedTuple):
 class Engine:
     """Finds the leftmost, longest matches of each pattern that do not overlap.
 
-    A match has at most 4,096 bytes.
+    A match has at most 4,096 bytes. Several threads can search at once.
 
     Args:
-        patterns: at least one.
+        patterns: the patterns.
 
     Raises:
         RequestError: a pattern is one that the engine refuses.
@@ -54,21 +56,26 @@ class Engine:
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self.patterns = patterns
         literals = all(one.literal for one in patterns)
-        if literals and len(patterns) <= _MAX_PLAIN and find_spec("hyperscan") is None:
+        is_fast = len(patterns) > 0 and find_spec("hyperscan") is not None
+        if literals and len(patterns) <= _MAX_PLAIN and not is_fast:
             self._plain = [_compiled(one) for one in patterns]
             self._scan = self._plain_matches
             return
         with extra("a search for more than a few texts", "hyperscan", "search"):
             import hyperscan
         self._library, self._scan = hyperscan, self._fast_matches
-        self._all = self._database(range(len(patterns)), with_start=False)
+        rows = range(len(patterns))
+        alone = literals and len(patterns) <= _MAX_SINGLE
+        groups = [[row] for row in rows] if alone else [rows]
+        self._all = [self._database(group, with_start=False) for group in groups]
         self._single: dict[int, Any] = {}
+        self._thread = local()
 
     @property
     def reach(self) -> int:
         """Bytes of the longest match."""
         if all(one.literal for one in self.patterns):
-            return max(len(one.literal) for one in self.patterns)
+            return max((len(one.literal) for one in self.patterns), default=1)
         return MAX_MATCH
 
     def matches(self, data: memoryview | bytes) -> ByteMatches:
@@ -96,6 +103,20 @@ class Engine:
             raise RequestError(f"this pattern cannot be searched{name}: {error}") from error
         return database
 
+    def _look(
+        self,
+        database: Any,  # noqa: ANN401 -- no stubs
+        data: memoryview | bytes,
+        take: Callable[..., bool | None],
+        context: object = None,
+    ) -> None:
+        """Search with a database, in the memory for it that each thread has."""
+        kept, key = self._thread.__dict__, str(id(database))
+        if key not in kept:
+            kept[key] = self._library.Scratch(database)
+        scratch = kept[key]
+        database.scan(data, match_event_handler=take, context=context, scratch=scratch)
+
     def _with_start(self, row: int) -> Any:  # noqa: ANN401 -- no stubs
         """What finds the start of a match: Hyperscan, or `re` for patterns too large for that."""
         one = self.patterns[row]
@@ -113,10 +134,11 @@ class Engine:
             return len(found) > MAX_MATCHES
 
         is_cut = False
-        try:
-            self._all.scan(bytes(data), match_event_handler=take)
-        except self._library.ScanTerminated:
-            is_cut = True
+        for database in self._all:
+            try:
+                self._look(database, data, take)
+            except self._library.ScanTerminated:
+                is_cut = True
         rows: list[tuple[int, int, int]] = []
         by_regex: dict[int, list[int]] = {}
         for row, end in found:
@@ -168,8 +190,7 @@ class Engine:
                 if base + last in true_ends:
                     longest[base + start] = base + last  # noqa: B023 -- called in this turn
 
-            window = bytes(data[base:stop])
-            one.scan(window, match_event_handler=take, context=base)
+            self._look(one, data[base:stop], take, base)
             start = min(longest, default=base)
             touches = (start == base > position) or max(longest.values(), default=stop) == stop
             if reach >= MAX_MATCH or not touches:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from io import BufferedReader
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from ext4kit.arrays.grouping import starts_group
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
-from ext4kit.errors import AccessError, CorruptError
+from ext4kit.errors import AccessError
 from ext4kit.filesystem.blocks import BlockReader
-from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.view import Node
-from ext4kit.search.patterns import Pattern
+from ext4kit.known.files import KnownFiles, KnownMatch
+from ext4kit.search.patterns import HashPattern, Pattern
 
 CONTEXT = 32  # bytes on each side
 
@@ -38,12 +38,61 @@ class Area(StrEnum):
 AREAS = tuple(Area)
 
 
-class Span(NamedTuple):
+class HitBytes(NamedTuple):
     """Bytes around a hit: before it, its own, after it."""
 
     before: bytes
     own: bytes
     after: bytes
+
+
+class StreamMatch(NamedTuple):
+    """A match in a stream.
+
+    Attributes:
+        pattern: row of the pattern.
+        offset: byte in the stream.
+        length: bytes.
+        span: these and the bytes around them.
+    """
+
+    pattern: int
+    offset: int
+    length: int
+    span: HitBytes
+
+
+@dataclass(frozen=True)
+class MemberNode(Node):
+    """Something in a packed file: a member, or a cell of a database.
+
+    Attributes:
+        outer: the file.
+        inside: names from the file on to the member.
+        spans: (byte in the member, number of bytes) of each hit -> the bytes around it.
+    """
+
+    outer: Node = field(kw_only=True)
+    inside: str = field(kw_only=True)
+    spans: Mapping[tuple[int, int], HitBytes] = field(kw_only=True, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, outer: Node, inside: str, found: Iterable[StreamMatch]) -> Self:
+        """A member of a file, with what was found in it."""
+        spans = {(one.offset, one.length): one.span for one in found}
+        return cls(outer.id, outer.path, outer.inode, outer=outer, inside=inside, spans=spans)
+
+    @property
+    def grade(self) -> str | None:
+        """Grade of the file."""
+        return self.outer.grade
+
+    def span(self, hit: Hit, context: int) -> HitBytes:
+        """The bytes around a hit."""
+        span = self.spans[hit.offset or 0, hit.length]
+        return HitBytes(
+            span.before[max(len(span.before) - context, 0) :], span.own, span.after[:context]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +110,7 @@ class Hit:
         offset: byte in the file; in slack beyond its size.
         is_broken: it stands across the border of two strangers' blocks: no file has it so.
         stream: reads the file, for all its hits; None where its bytes are those of the volume.
+        known: the hash of the file in a list, of a hit by hashes or where lists are asked.
     """
 
     pattern: Pattern
@@ -72,17 +122,25 @@ class Hit:
     offset: int | None = None
     is_broken: bool = False
     stream: BufferedReader | None = None
+    known: KnownMatch | None = None
 
     @property
     def block(self) -> int | None:
         """The block in which it starts."""
         return None if self.start is None else self.start // self.blocks.block_size
 
-    def around(self, context: int = CONTEXT) -> Span:
+    @property
+    def inside(self) -> str | None:
+        """Where in the file it is, if that is packed."""
+        return self.node.inside if isinstance(self.node, MemberNode) else None
+
+    def around(self, context: int = CONTEXT) -> HitBytes:
         """The matched bytes and some on each side; empty where they cannot be read."""
+        if isinstance(self.node, MemberNode):
+            return self.node.span(self, context)
         start = self.start if self.stream is None else self.offset
         if start is None:
-            return Span(b"", b"", b"")
+            return HitBytes(b"", b"", b"")
         low = max(start - context, 0)
         length = start - low + self.length + context
         try:
@@ -92,9 +150,9 @@ class Hit:
                 self.stream.seek(low)
                 data = self.stream.read(length)
         except AccessError:
-            return Span(b"", b"", b"")
+            return HitBytes(b"", b"", b"")
         own = start - low
-        return Span(data[:own], data[own : own + self.length], data[own + self.length :])
+        return HitBytes(data[:own], data[own : own + self.length], data[own + self.length :])
 
     def _raw(self, start: int, length: int) -> bytes:
         size = self.blocks.block_size
@@ -134,6 +192,8 @@ class Hits(Sequence[Hit]):
         patterns: the patterns.
         nodes: the files.
         blocks: reads the volume.
+        known: lists that are asked for each file with a hit.
+        hashes: lists of the hits by hashes.
     """
 
     def __init__(
@@ -142,13 +202,18 @@ class Hits(Sequence[Hit]):
         patterns: Sequence[Pattern],
         nodes: Sequence[Node],
         blocks: BlockReader,
+        known: KnownFiles | None = None,
+        hashes: KnownFiles | None = None,
     ) -> None:
+        self._known, self._hashes = known, hashes
         self._patterns, self._nodes, self._blocks = patterns, nodes, blocks
         self._opened: tuple[int, BufferedReader | None] = NO_ROW, None
         ranks = {path: rank for rank, path in enumerate(sorted({node.path for node in nodes}))}
         rank = np.array([*(ranks[node.path] for node in nodes), NO_ROW])[columns.node]
         place = np.where(columns.node == NO_ROW, columns.start, columns.offset)
-        order = np.lexsort((place, rank, columns.area))
+        is_member = np.array([*(isinstance(node, MemberNode) for node in nodes), False])
+        member = np.where(is_member[columns.node], columns.node, NO_ROW)
+        order = np.lexsort((place, member, rank, columns.area))
         self.columns, self._rank = columns.take(order), rank[order]
 
     def __len__(self) -> int:
@@ -158,8 +223,12 @@ class Hits(Sequence[Hit]):
         one = self.columns
         node, start, area = int(one.node[at]), int(one.start[at]), AREAS[int(one.area[at])]
         in_volume = node == NO_ROW or area is Area.SLACK or bool(one.is_broken[at])
+        in_volume |= node != NO_ROW and isinstance(self._nodes[node], MemberNode)
+        pattern = self._patterns[int(one.pattern[at])]
+        lists = self._hashes if isinstance(pattern, HashPattern) else self._known
+        is_own = lists is not None and node != NO_ROW and area is not Area.SLACK
         return Hit(
-            self._patterns[int(one.pattern[at])],
+            pattern,
             area,
             self._blocks,
             None if start < 0 else start,
@@ -168,12 +237,13 @@ class Hits(Sequence[Hit]):
             None if node == NO_ROW else int(one.offset[at]),
             bool(one.is_broken[at]),
             None if in_volume else self._stream_of(node),
+            match_of(lists, self._nodes[node]) if lists is not None and is_own else None,
         )
 
     def _stream_of(self, row: int) -> BufferedReader | None:
         """What reads a file, kept for the next hit in it."""
         if self._opened[0] != row:
-            content = _content_of(self._nodes[row])
+            content = self._nodes[row].readable()
             self._opened = row, None if content is None else content.open()
         return self._opened[1]
 
@@ -203,9 +273,12 @@ class Hits(Sequence[Hit]):
             yield AREAS[int(self.columns.area[row])], node, count
 
 
-def _content_of(node: Node) -> Content | None:
-    """The content of a file; None where it cannot be read."""
-    try:
-        return node.content()
-    except (AccessError, CorruptError):
-        return None
+def area_of(node: Node) -> Area:
+    """Where the hits of a file stand."""
+    return Area(node.file_state)
+
+
+def match_of(lists: KnownFiles, node: Node) -> KnownMatch | None:
+    """The list that has the content of a file; of a member, that of the file."""
+    file = node.outer if isinstance(node, MemberNode) else node
+    return lists.match(file.identity, file.content)

@@ -35,6 +35,11 @@ class Pattern:
     is_right: Callable[[bytes], bool] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class HashPattern(Pattern):
+    """A list of hashes: the whole content of a file has one of these."""
+
+
 def text_patterns(text: str, ignores_case: bool = False) -> list[Pattern]:
     """A text in each encoding in which it has other bytes.
 

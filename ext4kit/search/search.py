@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
 from ext4kit.arrays.intervals import Intervals, split
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
-from ext4kit.errors import AccessError, CorruptError
+from ext4kit.errors import AccessError
 from ext4kit.filesystem.block_maps import Runs
-from ext4kit.filesystem.blocks import read_blocks_or_zeros
+from ext4kit.filesystem.blocks import read_run_or_zeros
 from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.live_view import LiveBatch, LiveView
+from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.filesystem.view import Node, WalkBatch
 from ext4kit.journal.overlay import JournalOverlay
 from ext4kit.journal.replay import replayed_blocks
+from ext4kit.known.files import KnownFiles
 from ext4kit.parsers.inode import InodeFlags
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.recovery.records import FoundFiles
+from ext4kit.recovery.search_sources import WITH_INODES
+from ext4kit.roots.layers import NO_ROOTS, LayerRoots
 from ext4kit.search.engine import Engine
-from ext4kit.search.hits import AREAS, Area, HitColumns, Hits
+from ext4kit.search.file_scans import FileScans, FileSearch
+from ext4kit.search.hits import AREAS, Area, HitColumns, Hits, area_of, match_of
+from ext4kit.search.owners import HitOwners
 from ext4kit.search.patterns import Pattern
 from ext4kit.selection import Selection
 from ext4kit.unallocated.space import below_replay, blocks_with_data
@@ -30,9 +37,8 @@ from ext4kit.views.deleted import DeletedView
 from ext4kit.workspace import Workspace
 
 BYTES_AT_ONCE = 8 << 20
+_BITS_AT_ONCE = 1 << 20
 ALL_AREAS = frozenset(Area)
-_WITH_INODES = ALL_SOURCES - {SearchSource.RUNS}
-_IN_FILES = (Area.LIVE, Area.DELETED, Area.EARLIER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,30 @@ class SearchResult:
         bytes_read: of the volume, without what was read again for single files.
         unreadable: bytes that could not be read.
         cut: pieces of the volume with so many matches that not all of them are listed.
+        scans: what was searched file by file.
+        owners: of the blocks of hits; None where deleted files were not looked at.
+        roots: the Linux roots within the image.
     """
 
     hits: Hits
     bytes_read: int
     unreadable: int
     cut: int
+    scans: FileScans
+    owners: HitOwners | None = None
+    roots: LayerRoots = NO_ROOTS
+
+
+class KnownFilter(NamedTuple):
+    """Lists of known files.
+
+    Attributes:
+        files: compares files with the lists.
+        wanted: True for hits in known files alone, False for the others, None for all.
+    """
+
+    files: KnownFiles
+    wanted: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +98,28 @@ def search(
     areas: frozenset[Area] = ALL_AREAS,
     selection: Selection | None = None,
     progress: Progress | None = None,
+    scanned: FileSearch | None = None,
+    known: KnownFilter | None = None,
 ) -> SearchResult:
     """Find patterns in everything that a volume holds.
 
     Args:
         workspace: of the file system.
-        patterns: at least one.
+        patterns: at least one, if there are neither YARA rules nor hashes.
         areas: which hits are wanted.
         selection: conditions for files, and paths below which they lie; only these files are
             searched then, and no free space.
         progress: called with (bytes done, total bytes).
+        scanned: what is searched file by file; by default nothing.
+        known: lists of known files, which mark or leave out hits.
 
     Raises:
         RequestError: a pattern is refused.
         UnsupportedError: the patterns need the extra `search`.
     """
-    return _Search(workspace, Engine(patterns), areas, selection).run(progress)
+    search_by_file = scanned or FileSearch()
+    run = _Search(workspace, Engine(patterns), areas, selection, search_by_file, known)
+    return run.run(progress)
 
 
 class _Search:
@@ -101,19 +131,25 @@ class _Search:
         engine: Engine,
         areas: frozenset[Area],
         selection: Selection | None,
+        scanned: FileSearch,
+        known: KnownFilter | None,
     ) -> None:
         self._workspace, self._engine, self._areas = workspace, engine, areas
-        self._selection = selection
+        self._selection, self._known = selection, known
         self._fs = workspace.fs
         self._blocks = below_replay(self._fs.blocks)
         self._size = self._blocks.block_size
         self._nodes: list[Node] = []
         self._found: list[HitColumns] = []
+        self._files = FileScans(self._blocks, engine, *scanned)
+        self._owned: list[Intervals] = []
         self._unreadable = self._cut = 0
+        self._owners: HitOwners | None = None
 
     def run(self, progress: Progress | None) -> SearchResult:
         """All of it."""
-        wanted, batches = blocks_with_data(self._blocks), self._batches()
+        with_data, batches = blocks_with_data(self._blocks), self._batches()
+        wanted = with_data if self._engine.patterns else Intervals.empty()
         if self._selection is not None:
             chosen = list(batches)
             every = Runs.concat([Runs.empty(), *(runs for _, runs, _ in chosen)])
@@ -124,17 +160,36 @@ class _Search:
             self._add_in_runs(batch, runs, found)
             for row in apart.tolist():
                 node = batch.node(row)
-                if content := _content(node):
-                    self._add_in_content(node, content, 0, content.size, set())
+                if content := node.readable():
+                    self._add_in_content(node, content, 0, content.stored_end, set())
+            if self._files.is_wanted:
+                self._add_by_file(batch, runs, apart)
         if self._selection is None:
             self._add_ownerless(found)
+            self._add_by_rules(with_data)
         columns = HitColumns.concat([_columns([]), *self._found])
         wanted_areas = [AREAS.index(area) for area in self._areas]
-        columns = columns.take(np.isin(columns.area, wanted_areas))
-        hits = Hits(columns, self._engine.patterns, self._nodes, self._blocks)
-        return SearchResult(
-            hits, int(wanted.length.sum()) * self._size, self._unreadable, self._cut
+        double = self._files.is_double(self._nodes, columns.node, columns.pattern, columns.offset)
+        columns = columns.take(np.isin(columns.area, wanted_areas) & ~(double & ~columns.is_broken))
+        columns = columns.take(self._is_kept(columns))
+        known = None if self._known is None else self._known.files
+        hits = Hits(
+            columns, self._files.patterns, self._nodes, self._blocks, known, self._files.hashes
         )
+        tally, read = self._files.tally, int(wanted.length.sum()) * self._size
+        unreadable, cut = self._unreadable + tally.unreadable, self._cut + tally.cut
+        return SearchResult(hits, read, unreadable, cut, self._files, self._owners)
+
+    def _is_kept(self, columns: HitColumns) -> Bools:
+        """Which hits the lists of known files leave (bool); slack is not part of its file."""
+        if self._known is None or self._known.wanted is None:
+            return np.ones(len(columns), bool)
+        is_content = (columns.node != NO_ROW) & (columns.area != AREAS.index(Area.SLACK))
+        is_known = np.zeros(len(self._nodes) + 1, bool)
+        for row in np.unique(columns.node[is_content]).tolist():
+            is_known[row] = match_of(self._known.files, self._nodes[row]) is not None
+        kept: Bools = (is_content & is_known[columns.node]) == self._known.wanted
+        return kept
 
     # -- the files --------------------------------------------------------------------------
 
@@ -149,10 +204,14 @@ class _Search:
         if self._areas & {Area.LIVE, Area.SLACK, Area.METADATA}:
             for batch in LiveView(self._fs).walk(self._selection):
                 yield batch, *self._live_runs(batch)
-        if self._areas & {Area.DELETED, Area.EARLIER}:
-            view = DeletedView(self._workspace, Area.EARLIER in self._areas, _WITH_INODES)
+        free = bool(self._areas & {Area.UNALLOCATED, Area.JOURNAL}) and self._selection is None
+        if free or self._areas & {Area.DELETED, Area.EARLIER}:
+            versions = free or Area.EARLIER in self._areas
+            view = DeletedView(self._workspace, versions, WITH_INODES)
             for some in view.walk(self._selection):
                 yield some, *self._runs_of_nodes(some)
+            if isinstance(view.files, FoundFiles):
+                self._owners = HitOwners(self._workspace, view.files)
 
     def _live_runs(self, batch: LiveBatch) -> tuple[Runs, Rows]:
         table, runs = batch.table, batch.runs()
@@ -166,7 +225,7 @@ class _Search:
     def _runs_of_nodes(self, batch: WalkBatch) -> tuple[Runs, Rows]:
         parts, apart = [Runs.empty()], []
         for row, node in enumerate(batch.nodes):
-            content = _content(node)
+            content = node.readable()
             if content is None:
                 continue
             if content.runs is None or _is_elsewhere(content):
@@ -184,11 +243,13 @@ class _Search:
         start = wanted.start[row] + position
         spare = -(-self._engine.reach // self._size)
         after = np.minimum(wanted.end[row] - start - length, spare)
+        pieces = list(zip(start.tolist(), length.tolist(), after.tolist(), strict=True))
+        read = (self._read(first, count + more) for first, count, more in pieces)
         columns: list[list[Int64s]] = [[], [], []]
         ends: dict[int, int] = {}  # of the last match of each pattern
         done, total = 0, int(length.sum()) * self._size
-        for first, count, more in zip(start.tolist(), length.tolist(), after.tolist(), strict=True):
-            found = self._engine.matches(self._read(first, count + more))
+        searched = prefetch_map(self._engine.matches, read)
+        for (first, count, _), found in zip(pieces, searched, strict=True):
             self._cut += found.is_cut
             inside = found.start < count * self._size
             base = first * self._size
@@ -210,12 +271,9 @@ class _Search:
         return _Matches(pattern[kept], begin[kept], end[kept], owned)
 
     def _read(self, first: int, count: int) -> memoryview:
-        try:
-            return self._blocks.read(first, count)
-        except AccessError:
-            rows, readable = read_blocks_or_zeros(self._blocks, first + np.arange(count))
-            self._unreadable += int((~readable).sum()) * self._size
-            return rows.reshape(-1).data
+        data, lost = read_run_or_zeros(self._blocks, first, count)
+        self._unreadable += lost * self._size
+        return data
 
     # -- whose they are ---------------------------------------------------------------------
 
@@ -236,7 +294,7 @@ class _Search:
         is_whole = ~is_slack & in_run & (offset + length <= end)
         rows, place = np.unique(owner, return_inverse=True)
         nodes = [batch.node(row) for row in rows.tolist()]
-        area = np.array([AREAS.index(_area_of(node)) for node in nodes], np.int64)
+        area = np.array([AREAS.index(area_of(node)) for node in nodes], np.int64)
         self._found.append(
             HitColumns(
                 found.pattern[hit],
@@ -284,7 +342,7 @@ class _Search:
         for at in looked_at.tolist():
             row = int(runs.owner[at])
             node, mine = batch.node(row), known[row]
-            content = _content(node)
+            content = node.readable()
             if content is None:
                 continue
             first = int(runs.logical[at]) * size
@@ -323,8 +381,53 @@ class _Search:
                     rows.append((key[0], len(self._nodes), -1, key[1], int(high - low)))
             start = stop
         if rows:
-            self._found.append(_columns(rows, _area_of(node)))
+            self._found.append(_columns(rows, area_of(node)))
             self._nodes.append(node)
+
+    def _add_by_file(self, batch: WalkBatch, runs: Runs, apart: Rows) -> None:
+        """Add what is found in the members of files, and by rules and hashes in whole files."""
+        self._owned.append(Intervals.union(runs.physical, runs.length))
+        is_apart = frozenset(apart.tolist())
+        for row in self._files.rows(batch, runs, apart):
+            node = batch.node(row)
+            area = area_of(node)
+            content = node.readable() if node.kind == "file" and area in self._areas else None
+            if content is None:
+                continue
+            for owner, hits in self._files.hits(node, content, row in is_apart):
+                rows = [(one[0], len(self._nodes), *one[1:]) for one in hits]
+                self._found.append(_columns(rows, area))
+                self._nodes.append(owner)
+
+    def _add_by_rules(self, wanted: Intervals) -> None:
+        """Add what rules find in blocks that no file has, those of each area by themselves."""
+        if self._files.rules is None:
+            return
+        owned = Intervals.concat([Intervals.empty(), *self._owned])
+        free = wanted.subtract(Intervals.union(owned.start, owned.length))
+        log = self._workspace.log
+        logged = np.zeros(0, np.int64) if log is None else np.unique(log.reader.log_blocks)
+        journal = Intervals.of_numbers(logged[logged >= 0])
+        in_use = self._in_use(free)
+        for area, blocks in (
+            (Area.JOURNAL, free.intersect(journal)),
+            (Area.METADATA, in_use.subtract(journal)),
+            (Area.UNALLOCATED, free.subtract(in_use).subtract(journal)),
+        ):
+            if area in self._areas:
+                hits = self._files.hits_in_blocks(Intervals.union(blocks.start, blocks.length))
+                self._found.append(_columns([(one[0], NO_ROW, *one[1:]) for one in hits], area))
+
+    def _in_use(self, runs: Intervals) -> Intervals:
+        """The blocks of some runs that the bitmaps mark as used."""
+        parts = [Intervals.empty()]
+        row, position, length = split(runs.length, _BITS_AT_ONCE)
+        for first, count in zip(
+            (runs.start[row] + position).tolist(), length.tolist(), strict=True
+        ):
+            used = Intervals.of_mask(self._fs.bitmaps.blocks_in_use(first + np.arange(count)))
+            parts.append(Intervals(used.start + first, used.length))
+        return Intervals.concat(parts)
 
     def _add_ownerless(self, found: _Matches) -> None:
         """Add the matches that no file has: in the journal, in free blocks, in metadata."""
@@ -354,20 +457,6 @@ def _columns(rows: list[tuple[int, int, int, int, int]], area: Area = Area.LIVE)
     pattern, node, start, offset, length = table.T
     areas = np.full(len(table), AREAS.index(area))
     return HitColumns(pattern, areas, node, start, offset, length, np.zeros(len(table), bool))
-
-
-def _area_of(node: Node) -> Area:
-    """Where the hits of a file stand."""
-    state = node.id.state
-    return Area(state) if state in _IN_FILES else Area.LIVE
-
-
-def _content(node: Node) -> Content | None:
-    """The bytes of a file or directory; None where there are none or they cannot be read."""
-    try:
-        return node.content()
-    except (AccessError, CorruptError):
-        return None
 
 
 def _joined(runs: Runs) -> Runs:

@@ -68,7 +68,7 @@ def test_checksum_lists_of_coreutils_are_read(tree: Path, program: str, digest: 
     assert {one.digest for one in found} == {digest}
 
 
-def test_the_index_of_git_gives_object_id_size_and_time(tree: Path) -> None:
+def test_the_index_of_git_gives_object_id_size_time_and_inode(tree: Path) -> None:
     for step in (["init", "-q"], ["add", "-A", "."]):
         subprocess.run(["git", *step], cwd=tree, check=True, capture_output=True)
     index = tree / ".git/index"
@@ -79,6 +79,7 @@ def test_the_index_of_git_gives_object_id_size_and_time(tree: Path) -> None:
         said = subprocess.run(["git", "hash-object", path], capture_output=True, check=True)
         assert one.value.hex() == said.stdout.decode().strip()
         assert one.time == path.stat().st_ctime_ns
+        assert one.inode == path.stat().st_ino % (1 << 32)
 
 
 def test_members_of_zip_and_tar_archives_are_listed(tree: Path) -> None:

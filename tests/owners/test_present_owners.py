@@ -12,10 +12,10 @@ import pytest
 
 import ext4kit as library
 from ext4kit.filesystem import FileSystem
+from ext4kit.filesystem.inodes import RESIZE
 from ext4kit.journal.block_types import BlockRole
 from ext4kit.owners import BlockOwners, PresentUses
 from ext4kit.owners.answers import who
-from ext4kit.owners.present import RESIZE
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.workspace import Workspace
 from tests.conftest import Images

@@ -17,7 +17,7 @@ from ext4kit.search.hits import Area
 from ext4kit.search.patterns import Pattern, hex_pattern, regex_pattern, text_patterns
 from ext4kit.search.search import SearchResult, search
 from ext4kit.workspace import Workspace
-from sample_images.recipes.machine import copy_sparse, mounted
+from sample_images.recipes.machine import copy_sparse, make_file_system, mounted
 from sample_images.recipes.score import read_records
 from tests.conftest import Cli, Images
 
@@ -140,6 +140,13 @@ def test_the_command_prints_hits_files_and_counts(ext4kit: Cli, unpacked: Images
     assert {hit["record"] for hit in hits} == {"hit"}
     assert all(hit["text"] == "harbour" for hit in hits if not hit["broken"])
     assert summary["files"] == len({hit["path"] for hit in hits} - {None})
+    *files, total = map(
+        json.loads,
+        ext4kit("search", image, "--text", "harbour", "-l", "--json").stdout.splitlines(),
+    )
+    assert sum(one["hits"] for one in files) == sum(1 for one in hits if one["path"])
+    assert {one["path"] for one in files} == {one["path"] for one in hits if one["path"]}
+    assert (total["hits"], total["listed"]) == (summary["hits"], len(files))
     listed = ext4kit("search", image, "--text", "harbour", "-l").stdout
     assert f"{summary['hits']:,} hits" in listed
     counted = ext4kit("search", image, "--text", "harbour", "--count", "--json").stdout
@@ -169,3 +176,71 @@ def test_what_cannot_be_searched_is_refused_in_one_line(
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+WORDS = regex_pattern("[a-z]{6} [a-z]{6}")
+
+
+@pytest.mark.parametrize("sample", ["rm_rf_tree", "power_cut", "ext3"])
+def test_an_area_alone_has_the_hits_that_it_has_among_all(unpacked: Images, sample: str) -> None:
+    image, found = unpacked(sample).image, {}
+    for areas in (frozenset(Area), *(frozenset({area}) for area in Area)):
+        with searched(image, [WORDS], areas) as result:
+            found[areas] = {
+                (hit.area, hit.node and hit.node.path, hit.start, hit.offset, hit.is_broken)
+                for hit in (result.hits[at] for at in range(len(result.hits)))
+            }
+    assert len({one[0] for one in found[frozenset(Area)]}) > 1
+    for area in Area:
+        assert found[frozenset({area})] == {one for one in found[frozenset(Area)] if one[0] == area}
+
+
+@pytest.mark.parametrize("sample", ["rm_rf_tree", "power_cut", "ext3", "removed_on_5_10"])
+def test_hits_know_of_their_blocks_what_who_tells(
+    ext4kit: Cli, unpacked: Images, sample: str
+) -> None:
+    """`who` looks at each block by itself, and reads the states of live files too."""
+    image = unpacked(sample).image
+    done = ext4kit("search", image, "--regex", "[a-z]{6}", "--json")
+    hits = [one for one in map(json.loads, done.stdout.splitlines()) if one["record"] == "hit"]
+    blocks = {one["block"]: one for one in hits if one["block"] is not None}
+    assert len({one["area"] for one in blocks.values()}) > 2
+    homes = {}
+    for at, one in blocks.items():
+        home = one["log"] and one["log"]["home"]
+        homes[at] = at if home is None else home
+    asked = sorted({*blocks, *homes.values()})
+    answers = {
+        one["block"]: one
+        for at in range(0, len(asked), 500)
+        for one in map(
+            json.loads,
+            ext4kit("who", image, "--json", *map(str, asked[at : at + 500])).stdout.splitlines(),
+        )
+    }
+    for at, hit in blocks.items():
+        answer = answers[homes[at]]
+        assert hit["log"] == answers[at]["log"]
+        assert hit["now"] == [use | {"since": mine["since"]} for use, mine in
+                              zip(answer["present"], hit["now"], strict=True)]  # fmt: skip
+        assert [use for use in hit["earlier"] if use["grade"]] == [
+            use for use in answer["earlier"] if use["grade"]
+        ]
+
+
+def test_where_nothing_matches_is_told_of_selected_files(
+    ext4kit: Cli, tmp_path: Path, needs_kernel: None
+) -> None:
+    image = tmp_path / "disk.img"
+    make_file_system(image, 8 << 20, ("-t", "ext4"))
+    with mounted(image, "rw") as top:
+        (top / "a").write_bytes(b"needle")
+    for arguments, where in (
+        (("/b",), "the selected files"),
+        (("--name", "b"), "the selected files"),
+        (("--name", "b", "--in", "live"), "the selected files (live)"),
+        ((), "the whole volume"),
+    ):
+        text = "needle" if arguments else "nowhere"
+        done = ext4kit("search", image, *arguments, "--text", text)
+        assert f"note: nothing matches in {where};" in done.stderr
