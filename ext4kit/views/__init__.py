@@ -3,4 +3,6 @@
 Every view is a `filesystem.view.View`; `opening.open_view` opens one by its name.
 """
 
-VIEW_NAMES = ("live", "deleted", "all", "versions", "as-of", "unattached", "unallocated")
+VIEW_NAMES = (
+    "live", "deleted", "all", "versions", "as-of", "unattached", "unallocated", "slack", "roots",
+)  # fmt: skip

@@ -124,7 +124,7 @@ class DeletedView(View):
         row, path = self._index_of(folder)[folder][name], folder + b"/" + name
         if row is None:
             return self._folder(path)
-        file = (self._carved if _is_carved(folder) else self._files)[row]
+        file = (self._carved if _is_carved(folder) else self.files)[row]
         return DeletedNode(file.identity, path, file.inode, file=file, below=self)
 
     def _folder(self, path: bytes) -> Folder:
@@ -134,7 +134,7 @@ class DeletedView(View):
         return Folder(identity, path or b"/", fill=lambda: self.in_folder(path))
 
     @cached_property
-    def _files(self) -> Sequence[DeletedFile]:
+    def files(self) -> Sequence[DeletedFile]:
         """The deleted files found without carving."""
         sources = self._sources - {SearchSource.RUNS}
         return self.workspace.deleted(self._versions, sources, self._progress).files
@@ -154,7 +154,7 @@ class DeletedView(View):
         index: _Index = {b"": {}}
         if self._has_carved:
             index[b""][CARVED[1:]] = None
-        each = ((row, file) for row, file in enumerate(self._files) if file.inode is not None)
+        each = ((row, file) for row, file in enumerate(self.files) if file.inode is not None)
         _place(index, [(row, tree_path(file), file.kind == "directory") for row, file in each])
         return index
 

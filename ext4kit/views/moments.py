@@ -6,14 +6,16 @@ span such as `2h` is counted back from the last time recorded in the file system
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
+from ext4kit.arrays.types import Int64s
 from ext4kit.as_of import recorded_range
-from ext4kit.errors import RequestError
+from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.filesystem.inodes import ROOT
 from ext4kit.filesystem.live_view import LiveNode
 from ext4kit.filesystem.view import Folder, Node, NodeId, View
@@ -49,17 +51,31 @@ class MomentsView(View):
         super().__init__(_Moments(NodeId("as-of"), b"/", fill=self._listed, workspace=workspace))
 
     def _listed(self) -> Iterable[Node]:
-        """At most `MOST_LISTED` commits, spread evenly over all commits; none without a journal."""
+        """At most `MOST_LISTED` commits, spread evenly over those whose root can be listed."""
         try:
             times = recorded_range(self._workspace).commit_times
         except RequestError:
             return
         known = np.unique(times[times >= 0])
+        known = known[self._first_listed(known) :]
         count = min(len(known), MOST_LISTED)
         for time in known[np.linspace(0, len(known) - 1, count).astype(np.int64)].tolist():
             name = iso(time)
             identity = NodeId("as-of", detail=name)
             yield Folder(identity, b"/" + name.encode(), fill=partial(self._inside, name))
+
+    def _first_listed(self, times: Int64s) -> int:
+        """Row of the first time at which the root can be listed, as it can from then on.
+
+        Before, the journal no longer has the block of its inode, or its own blocks.
+        """
+        return bisect(range(len(times)), False, key=lambda row: self._is_listed(int(times[row])))
+
+    def _is_listed(self, time: int) -> bool:
+        try:
+            return any(True for _ in self._inside(iso(time)))
+        except Ext4kitError:
+            return False
 
     def _inside(self, name: str) -> Iterable[Node]:
         node = moment_node(self._workspace, name)

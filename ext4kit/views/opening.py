@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ext4kit.errors import RequestError
 from ext4kit.filesystem.live_view import LiveView, unattached_folder
 from ext4kit.filesystem.view import View
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.search_sources import ALL_SOURCES, WITH_INODES, SearchSource
 from ext4kit.views import VIEW_NAMES
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ def _together(
 def _versions(workspace: Workspace, progress: Progress | None) -> View:
     from ext4kit.views.versions import VersionsView
 
-    with_inodes = ALL_SOURCES - {SearchSource.RUNS}
-    return VersionsView(workspace, _together(workspace, progress, with_inodes), progress)
+    return VersionsView(workspace, _together(workspace, progress, WITH_INODES), progress)
 
 
 def _moments(workspace: Workspace, _progress: Progress | None) -> View:
@@ -55,6 +54,18 @@ def _unallocated(workspace: Workspace, _progress: Progress | None) -> View:
     return UnallocatedView(workspace)
 
 
+def _slack(workspace: Workspace, _progress: Progress | None) -> View:
+    from ext4kit.views.slack import SlackView
+
+    return SlackView(workspace.fs)
+
+
+def _roots(workspace: Workspace, _progress: Progress | None) -> View:
+    from ext4kit.roots.roots_view import RootsView
+
+    return RootsView(workspace)
+
+
 _OPENERS: dict[str, Callable[[Workspace, Progress | None], View]] = {
     "live": lambda workspace, _: LiveView(workspace.fs),
     "deleted": _deleted,
@@ -63,6 +74,8 @@ _OPENERS: dict[str, Callable[[Workspace, Progress | None], View]] = {
     "as-of": _moments,
     "unattached": lambda workspace, _: View(unattached_folder(workspace.fs)),
     "unallocated": _unallocated,
+    "slack": _slack,
+    "roots": _roots,
 }
 
 

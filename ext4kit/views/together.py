@@ -99,6 +99,13 @@ class JoinedNode(Node):
         return self.own.xattrs()
 
 
+def own_node(node: Node) -> Node:
+    """The node itself; for a node of a joined tree, the node of the view that it came from."""
+    while isinstance(node, JoinedNode):
+        node = node.own
+    return node
+
+
 def joined(first: View, second: View) -> View:
     """Join two views; a name that is in both stays in the first and gets `~2` in the second."""
     return View(JoinedNode.of(b"/", first.root, second.root))

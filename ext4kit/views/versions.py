@@ -12,7 +12,7 @@ from ext4kit.filesystem.content import Content
 from ext4kit.filesystem.view import Folder, Node, NodeId, View
 from ext4kit.reasons import Reason
 from ext4kit.recovery.file_versions import FileVersion, find_versions
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.recovery.search_sources import WITH_INODES
 from ext4kit.units import Progress
 from ext4kit.workspace import Workspace
 
@@ -74,9 +74,8 @@ class VersionsView(View):
 
     def of(self, path: bytes) -> Iterable[Node]:
         """The versions of the file at a path, oldest first; empty if it has none."""
-        sources = ALL_SOURCES - {SearchSource.RUNS}
         try:
-            found = find_versions(self._workspace, path, sources, self._progress)
+            found = find_versions(self._workspace, path, WITH_INODES, self._progress)
         except RequestError:
             return
         for version in found:

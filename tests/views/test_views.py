@@ -8,12 +8,13 @@ import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import ext4kit as library
-from ext4kit.errors import RequestError
+from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.inodes import ROOT
 from ext4kit.filesystem.live_view import LiveNode, LiveView
@@ -26,6 +27,7 @@ from ext4kit.views import VIEW_NAMES
 from ext4kit.views.deleted import _place
 from ext4kit.views.opening import open_view
 from ext4kit.workspace import Workspace
+from sample_images import intrusion
 from tests.conftest import Cli, Images
 from tests.program import run_program
 
@@ -149,6 +151,23 @@ def test_earlier_times_are_what_as_of_gives(workspace: Workspace) -> None:
         view.lookup("/1999-01-01T00:00/etc")
     with pytest.raises(RequestError, match="no such file"):
         view.lookup("/not a time")
+
+
+def test_times_are_listed_from_the_first_whose_root_can_be_read(tmp_path: Path) -> None:
+    image = intrusion.unpack(tmp_path)
+    done = run_program("journal", "list", image, "--json").stdout.splitlines()
+    records = [one for one in map(json.loads, done) if one["record"] == "transaction"]
+    with library.open(image) as opened:
+        workspace = Workspace(opened.filesystem())
+        readable = []
+        for record in records:
+            fs = workspace.as_of(record["transaction"]).fs
+            with suppress(Ext4kitError):
+                assert fs.entries(ROOT)
+                readable.append(record["commit_time_iso"])
+        assert 0 < len(readable) < len(records)
+        listed = open_view(workspace, "as-of").root.children()
+        assert [node.name.decode() for node in listed] == readable
 
 
 def test_unallocated_runs_are_blocks_that_the_bitmap_frees(unpacked: Images) -> None:
