@@ -1,0 +1,47 @@
+"""What can be done with each volume of a case: commands of this program, and their outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CaseTask:
+    """A command, with outputs in the folder of its job.
+
+    Attributes:
+        name: as users type it.
+        words: the command and its options.
+        quick: further options for a first run that reads the journal and the inode tables alone;
+            None if there is no such run.
+        outputs: files that are there when it has ended well.
+        stdout: file for the standard output; "" for none.
+        last: kind of the record with which the standard output ends; "" for none.
+        takes_custody: whether it hashes the evidence and names the operator.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    quick: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] = ()
+    stdout: str = ""
+    last: str = ""
+    takes_custody: bool = False
+
+
+PAGE, RECORDS, DATABASE = "report.html", "report.jsonl", "files.sqlite"
+TASKS = {
+    task.name: task
+    for task in (
+        CaseTask("report", ("report", "--json", "--html", PAGE), ("--quick",), (PAGE,), RECORDS,
+                 takes_custody=True),
+        CaseTask("export", ("export", "--db", DATABASE, "--hash", "sha256"),
+                 ("--sources", "journal"), (DATABASE,), takes_custody=True),
+        CaseTask("verify", ("verify", "--json"), stdout="verify.jsonl", last="summary"),
+        CaseTask("timeline", ("timeline", "--json"), stdout="timeline.jsonl", last="summary"),
+        CaseTask("recover", ("recover", "-o", "files"), outputs=("files/case.json",),
+                 takes_custody=True),
+    )
+}  # fmt: skip
+USUAL = ("report", "export", "verify")
+QUICK = "-quick"  # ends the names of first runs

@@ -1,0 +1,1 @@
+"""Tests of cases: many images, one ledger, one database."""
