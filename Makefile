@@ -21,7 +21,7 @@ PYTHONS ?=
 .PHONY: help constraints demo check lint test test-all test-bare test-docker test-next test-pythons fuzz-kernel truth nist fuzz
 .PHONY: fuzz-containers fuzz-coverage fuzz-cut-images fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
 .PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan bench-tasks screenshots man
-.PHONY: reference docs clean saving wiped media workloads
+.PHONY: reference docs clean saving wiped media workloads wheel sbom
 
 help:
 	@echo "make demo       show what a sample image holds and bring its deleted files back"
@@ -55,6 +55,8 @@ help:
 	@echo "make screenshots  pictures of the report, for the documentation (needs chromium)"
 	@echo "make test-docker  the steps of the Dockerfile in a minimal Debian (root, debootstrap)"
 	@echo "make man        manual pages and completion scripts in share, from the program"
+	@echo "make wheel      the wheel in build/wheel; the same bytes from the same commit"
+	@echo "make sbom       the libraries of constraints.txt as CycloneDX, in build/sbom.json"
 	@echo "make docs       the documentation as a site in build/site"
 	@echo "make reference  docs/commands.md, records.md and reasons.md, from the code"
 	@echo "make bench      compare the speed with the tools of today"
@@ -79,6 +81,18 @@ constraints: $(STAMP)
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-annotate --extra dev --custom-compile-command "make constraints" \
 		--output-file constraints.txt pyproject.toml
+
+# Times in the wheel are those of the last commit.
+wheel: $(STAMP)
+	rm -rf build/lib build/bdist.* build/wheel
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps \
+		--no-build-isolation --wheel-dir build/wheel .
+
+sbom:
+	$(PYTHON) -m venv build/sbom-tools
+	build/sbom-tools/bin/python -m pip install --quiet cyclonedx-bom
+	build/sbom-tools/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+		--output-format JSON --output-file build/sbom.json constraints.txt
 
 demo: $(STAMP)
 	$(BIN)/python -m sample_images.demo

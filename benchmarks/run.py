@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import random
 import shutil
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from sample_images.recipes.score import OWN
 RECORDS = OWN  # beside the files that a tool wrote
 MEMORY_LIMIT = 500_000_000  # bytes
 MEBIBYTE = 1 << 20
+WORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,38 @@ def starting(setting: Setting) -> list[Result]:
     return found
 
 
+def searching(setting: Setting) -> list[Result]:
+    """A text, 100,000 words and all features in all bytes of live files, and in everything."""
+    words = setting.work / "words.txt"
+    drawn = random.Random(1)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    wanted = {"".join(drawn.choices(letters, k=drawn.randint(6, 14))) for _ in range(WORDS)}
+    words.write_text("\n".join(sorted(wanted)))
+    null, text = Path("/dev/null"), "zzyzzyx17"
+    live = ("search", "-q", setting.image, "--count", "--in", "live")
+    ours = Job(ext4kit(*live, "--text", text), null)
+    found = [
+        _result(setting, "search a text", ours, "cat", Job(["cat", setting.image], null), 0.7),
+        _result(setting, "search a text", ours, "grep",
+                Job(["grep", "-a", "-c", "-F", text, setting.image], null), 1.0),
+        _result(setting, "search a text", ours, "blkls",
+                Job(["sh", "-c", f"blkls -e {setting.image} | srch_strings -a | grep -c {text}"],
+                    null), 1.0),
+    ]  # fmt: skip
+    size = setting.bench.image.stat().st_blocks * 512
+    for name, speed, options in (
+        ("search 100,000 words", 300e6, (*live, "--words", str(words))),
+        ("search all features", 150e6, (*live, "--features", "all")),
+        ("search a text everywhere", 150e6,
+         ("search", "-q", setting.image, "--count", "--text", text)),
+    ):  # fmt: skip
+        figure = compare([Job(ext4kit(*options), null)], setting.runs)[0]
+        note = f"{size / figure.seconds / 1e6:,.0f} MB/s"
+        found.append(Result(name, figure, "", None, None, size / speed, note))
+    words.unlink()
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Yield:
     """What a recovery brought back.
@@ -251,6 +285,7 @@ PARTS = {
     "cat": reading,
     "recover": recovering,
     "verify": checking,
+    "search": searching,
 }
 
 

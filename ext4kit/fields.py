@@ -61,6 +61,22 @@ class KnownFact(TypedDict, total=False):
     known: Known
 
 
+class OfRoot(TypedDict, total=False):
+    """What a record of a Linux root within the image has beside one of the image itself."""
+
+    root: Annotated[str, "Name of the Linux root within the image; not there for its own."]
+
+
+def of_root(name: str) -> OfRoot:
+    """The fields of a record of the Linux root with a name; "" for the image itself."""
+    return {"root": valid_text(name)} if name else {}
+
+
+def valid_text(text: str) -> str:
+    """A text without lone surrogates."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 class PathText(TypedDict):
     """A path in records."""
 

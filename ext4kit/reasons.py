@@ -176,12 +176,24 @@ CHANGES_NOT_COUNTED = Reason(
 )
 SECOND_CHANGE_POSSIBLE = Reason(
     "second-change-possible",
-    "The file was deleted within a minute of its last change; a second change in the same tick of"
-    " the clock leaves no record.",
+    "The file was deleted or changed again within a minute of this change; a second change in the"
+    " same tick of the clock leaves no record.",
 )
 RECENT_CHANGE = Reason(
     "recent-change",
-    "The file was deleted within a minute of its last change; its data may not be on disk.",
+    "The file was deleted or changed again within a minute of this change; its data may not be on"
+    " disk.",
+)
+
+CONTENT_WIPED = Reason(
+    "content-wiped",
+    "A wiping program overwrote or emptied the file before it was deleted; the bytes are probably"
+    " what the program left, not the content before.",
+)
+MAYBE_WIPED = Reason(
+    "maybe-wiped",
+    "The file grew to the end of its last block shortly before it was deleted, as it does when a"
+    " wiping program overwrites it; the bytes may be what such a program left.",
 )
 
 # -- later use of the blocks ------------------------------------------------------------------
@@ -258,6 +270,10 @@ XATTR_BLOCK_REUSED = Reason(
 XATTRS_INCOMPLETE = Reason("xattrs-incomplete", "Extended attributes are incomplete: {why}.")
 READ_ERROR = Reason("read-error", "{length} bytes at offset {offset} could not be read: {why}.")
 CONTENT_UNREADABLE = Reason("content-unreadable", "The content could not be read: {why}.")
+OVERLAY_CONTENT_MISSING = Reason(
+    "overlay-content-missing",
+    "The content is in a lower layer of overlayfs, in which there is no such file.",
+)
 INODE_FREE = Reason(
     "inode-free",
     "The inode is free: `recover --inode {number}` recovers what is left of its last file, and"

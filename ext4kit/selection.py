@@ -85,11 +85,30 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Places:
+    """Places in a tree, as regular expressions of full paths.
+
+    Attributes:
+        files: of everything but directories.
+        directories: of directories.
+    """
+
+    files: re.Pattern[bytes]
+    directories: re.Pattern[bytes]
+
+    def have(self, path: bytes | None, is_directory: bool) -> bool:
+        """Whether a path is one of them; an unknown path is not."""
+        pattern = self.directories if is_directory else self.files
+        return path is not None and pattern.fullmatch(path) is not None
+
+
+@dataclass(frozen=True)
 class Selection:
     """Conditions that a file must meet; conditions that are not given are always met.
 
     Attributes:
         paths: paths and globs, of which one must match (see `path_pattern`).
+        places: places of which one must have the file, beside `paths` (`artifacts.places`).
         numbers: inode numbers.
         names: regular expressions, of which one must match a part of the name.
         types: file types.
@@ -102,6 +121,7 @@ class Selection:
     """
 
     paths: tuple[bytes, ...] = ()
+    places: Places | None = None
     numbers: tuple[int, ...] = ()
     names: tuple[re.Pattern[bytes], ...] = ()
     types: frozenset[FileType] = frozenset()
@@ -121,7 +141,7 @@ class Selection:
     @property
     def needs_inode(self) -> bool:
         """Whether a condition excludes content without an inode (which has no path or times)."""
-        by_identity = self.paths or self.numbers or self.names or self.owners
+        by_identity = self.by_path or self.names or self.numbers or self.owners
         times = self.deleted != Limits() or self.modified != Limits()
         kinds = self.types and "file" not in self.types
         grades = self.grades and "carved" not in self.grades
@@ -153,13 +173,28 @@ class Selection:
         """Whether a name matches one of `names`."""
         return not self.names or any(each.search(name or b"") for each in self.names)
 
-    def matches_paths(self, file: Selectable) -> bool:
-        """Whether one of a file's paths matches one of `paths`."""
-        every = (file.path, *file.further_paths)
-        return any(self.matches_path(path, file.name) for path in every)
+    @property
+    def by_path(self) -> bool:
+        """Whether a condition is one of paths."""
+        return bool(self.paths) or self.places is not None
 
-    def matches_path(self, path: bytes | None, name: bytes | None) -> bool:
-        """Whether a path matches one of `paths`; without a path, its name alone may match."""
+    def matches_paths(self, file: Selectable) -> bool:
+        """Whether one of a file's paths matches one of `paths`, and `places`."""
+        every, is_directory = (file.path, *file.further_paths), file.kind == "directory"
+        return any(self.matches_path(path, file.name, is_directory) for path in every)
+
+    def matches_path(
+        self, path: bytes | None, name: bytes | None, is_directory: bool = False
+    ) -> bool:
+        """Whether a path matches one of `paths`, and `places`.
+
+        Args:
+            path: the path; None for an unknown one, of which the name alone may match `paths`.
+            name: the last part of the path.
+            is_directory: whether it is the path of a directory.
+        """
+        if self.places is not None and not self.places.have(path, is_directory):
+            return False
         if not self.paths:
             return True
         text = path if path is not None else name
@@ -190,15 +225,24 @@ def path_pattern(path: bytes) -> bytes:
     `*` and `?` match within a name, `**` also across slashes. A path without a slash matches this
     name in every directory, even if the directory is unknown. Other paths start at the root.
     """
-    parts, place = [], 0
     inner = path.strip(b"/").removesuffix(b"/**")
-    for found in _GLOB.finditer(inner):
-        parts += [re.escape(inner[place : found.start()]), _glob_part(found[0])]
-        place = found.end()
-    parts.append(re.escape(inner[place:]))
     start = b"/" if b"/" in path else b"(?:.*/)?"
     below = b"(?:/.*)?" if inner else b".*"
-    return start + b"".join(parts) + below
+    return start + _glob_pattern(inner) + below
+
+
+def name_pattern(glob: bytes) -> bytes:
+    """Regular expression of the names that a glob without slashes matches."""
+    return _glob_pattern(re.sub(rb"\*+", b"*", glob))
+
+
+def _glob_pattern(glob: bytes) -> bytes:
+    parts, place = [], 0
+    for found in _GLOB.finditer(glob):
+        parts += [re.escape(glob[place : found.start()]), _glob_part(found[0])]
+        place = found.end()
+    parts.append(re.escape(glob[place:]))
+    return b"".join(parts)
 
 
 def _glob_part(part: bytes) -> bytes:
@@ -206,4 +250,4 @@ def _glob_part(part: bytes) -> bytes:
         return _GLOB_PARTS[part]
     is_negated = part.startswith(b"[!")
     inside = part[1 + is_negated : -1].replace(b"\\", b"\\\\").replace(b"[", b"\\[")
-    return b"[" + b"^" * is_negated + inside.replace(b"^", b"\\^") + b"]"
+    return b"(?!/)" * is_negated + b"[" + b"^" * is_negated + inside.replace(b"^", b"\\^") + b"]"

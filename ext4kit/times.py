@@ -24,6 +24,7 @@ _DAYS = ("today", "yesterday")
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": _DAY, "w": 7 * _DAY}
 _TIMES = frozenset(("atime", "mtime", "ctime", "crtime", "dtime", "deleted_at", "time"))
 _DURATIONS = frozenset(["width_ns"])
+_LISTS, _PLAIN = (list, tuple), (int, str)
 _SCALARS = frozenset((int, str, bool, type(None)))
 
 
@@ -109,10 +110,14 @@ def with_iso(record: Mapping[str, object]) -> dict[str, object]:
     """
     found: dict[str, object] = {}
     for name, value in record.items():
-        kind = type(value)
-        found[name] = value if kind in _SCALARS or not value else _inner(value)
-        if (kind is int or value is None) and (beside := iso_field(name)):
-            found[beside] = iso(value) if isinstance(value, int) else None
+        if type(value) is str:
+            found[name] = value
+        elif type(value) is int or value is None:
+            found[name] = value
+            if beside := iso_field(name):
+                found[beside] = None if value is None else iso(value)
+        else:
+            found[name] = _inner(value) if value else value
     return found
 
 
@@ -120,6 +125,6 @@ def _inner(value: object) -> object:
     """A value with text fields added for the times in it."""
     if isinstance(value, dict):
         return with_iso(value)
-    if isinstance(value, list | tuple) and value and type(value[0]) not in (int, str):
+    if isinstance(value, _LISTS) and value and type(value[0]) not in _PLAIN:
         return [each if type(each) in _SCALARS else _inner(each) for each in value]
     return value

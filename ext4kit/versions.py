@@ -5,10 +5,15 @@ from __future__ import annotations
 import platform
 import re
 from contextlib import suppress
+from functools import cache
 
-_OPTIONAL = ("cryptography", "zstandard")  # distributions that extras install
+_OF_EXTRAS = (
+    "artifacts", "cheroot", "cryptography", "distributed", "hyperscan", "mfusepy",
+    "textual", "textual-serve", "wsgidav", "yara-x", "zstandard",
+)  # fmt: skip
 
 
+@cache
 def library_versions() -> dict[str, str]:
     """The libraries that the package requires, and installed libraries of its extras.
 
@@ -22,7 +27,7 @@ def library_versions() -> dict[str, str]:
         wanted = [each for each in metadata.requires("ext4kit") or () if "extra" not in each]
         for name in (re.split(r"[^\w.-]", each)[0] for each in wanted):
             found[name] = metadata.version(name)
-    for name in _OPTIONAL:
+    for name in _OF_EXTRAS:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from ext4kit.filesystem.filesystem import LOST
 from ext4kit.journal.shared_log import SharedLog
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.search_sources import ALL_SOURCES, SearchSource
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem

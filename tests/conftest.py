@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Which of the slow tests run, and which share of all."""
     group = parser.getgroup("ext4kit")
     group.addoption("--all", action="store_true", help="run every slow test")
-    group.addoption("--quick", action="store_true", help="of heavy tests alike run one, no quarter")
+    group.addoption("--quick", action="store_true", help="of heavy tests alike run one, no sixth")
     group.addoption("--seed", type=int, help="chooses which of tests alike run")
     group.addoption("--part", default="1/1", help="run one of so many parts, as 1/2")
 
@@ -101,8 +101,8 @@ def _not_chosen(
         for item in choosing.left_for_later(others, config.option.seed, mark):
             yield item, mark
         others = [item for item in others if not item.get_closest_marker(mark)]
-    for item in choosing.three_quarters(others, config.option.seed):
-        yield item, "heavy, of which a quarter runs"
+    for item in choosing.heavy_for_later(others, config.option.seed):
+        yield item, "heavy, of which a sixth runs"
 
 
 def _parameters(item: pytest.Item) -> set[object]:
@@ -154,7 +154,7 @@ def pytest_terminal_summary(
     """What was left out and how to bring it in; where a failed run's images are."""
     left_out.show(terminalreporter)
     terminalreporter.write_line(
-        f"chosen by --seed {config.option.seed}: one of slow tests alike, a quarter of heavy ones"
+        f"chosen by --seed {config.option.seed}: one of slow tests alike, a sixth of heavy ones"
     )
     failed = [
         report.nodeid

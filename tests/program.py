@@ -75,7 +75,7 @@ def start_program(
         cwd: the folder it runs in.
         env: its environment.
     """
-    _load_modules()
+    load_modules()
     process = os.fork()
     if process == 0:
         _become(words, stdout, stderr, cwd, env)
@@ -83,7 +83,7 @@ def start_program(
 
 
 @cache
-def _load_modules() -> None:
+def load_modules() -> None:
     """Import the commands and what they show with, so that no fork has to."""
     for module in pkgutil.walk_packages(ext4kit.__path__, "ext4kit."):
         if not module.name.endswith("__main__"):

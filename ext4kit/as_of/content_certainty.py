@@ -27,7 +27,7 @@ import numpy as np
 
 from ext4kit import reasons
 from ext4kit.arrays.grouping import expand
-from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.as_of.blocks import AsOfContentBlocks, PointInTime
 from ext4kit.filesystem import FileSystem
@@ -167,14 +167,14 @@ class ContentCertainty:
             rows = np.flatnonzero((found.doubt > 0) | found.maps.damaged)
             told = self._recovered(found.table.take(rows))
             found.recovered.update(zip(rows.tolist(), told, strict=True))
-        given = found.recovered[row]
+        given, is_damaged = found.recovered[row], bool(found.maps.damaged[row])
         if given is None:
             own = _runs_of(found.maps_now, row) if found.is_same_file[row] else Runs.empty()
             kept = GradedContent(Content(self.now.blocks, inode.size, own), Grade.PARTIAL)
-            graded = self._within(written, inode.size, kept)
+            graded = self._within(written, inode.size, kept, is_damaged)
         else:
-            graded = self._within(written, inode.size, given)
-            if not found.maps.damaged[row]:
+            graded = self._within(written, inode.size, given, is_damaged)
+            if not is_damaged:
                 if found.is_settled[row] or not graded.grade.is_whole:
                     return graded
                 doubt = reasons.AS_OF_RECENT_CHANGE.filled(tid=self.moment.transaction)
@@ -183,7 +183,9 @@ class ContentCertainty:
             return graded
         return replace(graded, grade=grade, reasons=(*graded.reasons, doubt))
 
-    def _within(self, written: Runs, size: int, given: GradedContent) -> GradedContent:
+    def _within(
+        self, written: Runs, size: int, given: GradedContent, is_damaged: bool
+    ) -> GradedContent:
         """The blocks of a map that a content has at the same places, and the grade of these."""
         tid, runs = self.moment.transaction, given.content.runs  # None of inline data
         known = Runs.empty() if runs is None else self._stored(runs, size)
@@ -199,7 +201,21 @@ class ContentCertainty:
         if count < total:
             n = f"{total - count:,}"
             told = (*told, reasons.AS_OF_BYTES_LOST.filled(n=n, total=f"{total:,}", tid=tid))
-        return GradedContent(content, grade, told)
+        return GradedContent(content, grade, told, self._lost(written, kept, size, is_damaged))
+
+    def _lost(
+        self, written: Runs, kept: Runs, size: int, is_damaged: bool
+    ) -> tuple[tuple[int, int], ...]:
+        """The parts of a map that are not kept; of a damaged map, all that is not kept."""
+        block_size = self.then.superblock.block_size
+        had = Intervals.union(written.logical, written.length)
+        if is_damaged:
+            had = Intervals(np.array([0]), np.array([-(-size // block_size)]))
+        gone = had.subtract(Intervals.union(kept.logical, kept.length))
+        each = zip(
+            (gone.start * block_size).tolist(), (gone.end * block_size).tolist(), strict=True
+        )
+        return tuple((start, min(end, size) - start) for start, end in each)
 
     def _stored(self, runs: Runs, size: int) -> Runs:
         """The parts of runs that hold bytes of a file of this size."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,15 +14,13 @@ from ext4kit.cli.options import CommonOptions
 from ext4kit.cli.telling import tell_line
 from ext4kit.errors import Ext4kitError
 from ext4kit.filetypes.categories import Category, category_of_name
-from ext4kit.logs import LogFilter, LogFindings
 from ext4kit.recovery import DeletedFiles
 from ext4kit.recovery.nearest import Near, nearest_paths
-from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+from ext4kit.recovery.search_sources import ALL_SOURCES, WITH_INODES
 from ext4kit.recovery.summary import DeletedOverview, Unselected
 from ext4kit.report.answers import contents_text, reach_text
 from ext4kit.report.phrases import command_text, count_text
 from ext4kit.report.safe import shown
-from ext4kit.report.tables import wrapped
 from ext4kit.report.times import time_text
 from ext4kit.selection import Limits, Selection
 from ext4kit.timeline import EventFilter, Timeline
@@ -29,13 +28,16 @@ from ext4kit.unallocated.space import UnallocatedSpace
 from ext4kit.units import NANOSECONDS, ProgressStep
 from ext4kit.workspace import Workspace
 
+if TYPE_CHECKING:
+    from ext4kit.logs import LogFilter, LogFindings
+
 _EXISTS, _MOST_NEAR = "exists", 3
 _FOR_DELETED = {"deleted", "recover", "explain", "versions"}  # commands, by what they answer
 _FOR_LIVE, _FOR_LIVE_FILES = {"ls", "stat", "extract"}, {"cat", "versions"}
 _WRITING = {"recover", "extract"}
 _MOST_CARVED = 16 << 30  # most bytes of unallocated space searched for a message
-_INODES_AT_ONCE, _MOST_OWNERS = 1 << 14, 8
 _MOST_CARVED_BESIDE = 1 << 30  # the same for a message beside a result
+_INODES_AT_ONCE, _MOST_OWNERS = 1 << 14, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Answers:
 
     def unreached_text(self, selection: Selection, found: Unselected) -> str:
         """The number of files that no path or name selects, as a sentence; "" for none."""
-        if not (selection.paths or selection.names) or self.options.lost:
+        if not (selection.by_path or selection.names) or self.options.lost:
             return ""
         contents: int | None = found.contents
         if not contents:
@@ -187,8 +189,8 @@ class Answers:
         for path in wanted.selection.paths:
             if not any(each.path == path for each in found.sources):
                 notes.append(f"note: no log {shown(path)}{self.nearest_text(path)}")
-        for line in wrapped(notes):
-            click.echo(line, err=True)
+        for line in notes:
+            tell_line(line)
 
     def nearest_text(self, wanted: bytes) -> str:
         """The paths nearest to a missing one, as the end of a message; "" if quiet."""
@@ -257,7 +259,7 @@ class Answers:
         if self.options.as_of is not None or self.options.lost:
             return {}
         with self.step("searching for a near path") as tell:
-            files = self.workspace.deleted(False, ALL_SOURCES - {SearchSource.RUNS}, tell)
+            files = self.workspace.deleted(False, WITH_INODES, tell)
         states: dict[bytes, str] = {}
         for file in files:
             for path in (file.path or file.name, *file.further_paths):

@@ -58,9 +58,9 @@ def command(options: CommonOptions, targets: tuple[str, ...], version: int | Non
 def _write_version(session: Session, target: bytes, number: int) -> None:
     """Write an earlier version; all that speaks against its content is told."""
     from ext4kit.cli.versions import numbered, versions_of
-    from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
+    from ext4kit.recovery.search_sources import WITH_INODES
 
-    version = numbered(versions_of(session, target, ALL_SOURCES - {SearchSource.RUNS}), number)
+    version = numbered(versions_of(session, target, WITH_INODES), number)
     where = f"version {number} of {shown(target)}"
     if version.content is None:
         session.fs.problems.add(where, "no content of it is left")

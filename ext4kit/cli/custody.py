@@ -86,8 +86,8 @@ def keeping(given: Custody, session: Session, folder: Path | None) -> Iterator[C
         raise
 
 
-def begin(case: Case, session: Session, folder: Path, is_resumed: bool) -> None:
-    """Record before anything is written what the folder is of, for a run that goes on with it.
+def begin(case: Case, session: Session, folder: Path, is_resumed: bool = False) -> None:
+    """Record before anything is written what the folder is of, and that it is unfinished.
 
     Raises:
         RequestError: the folder is not empty, and nothing is gone on with, or another run writes

@@ -115,7 +115,7 @@ def command(
     With --lost, list all files of the file system that this one overwrote.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
-        found = deleted_files(session, search, chosen.selection(session.time_of), known=known)
+        found = deleted_files(session, search, chosen.selection(session), known=known)
         deleted = replace(found, files=sorted_files(found.files, sort))
         if options.json:
             write_records(deleted_records(deleted, names, limit))

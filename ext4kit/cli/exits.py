@@ -16,6 +16,7 @@ DONE = 0
 INCOMPLETE = 1  # finished, but the result is bad or incomplete
 USAGE = 2
 UNREADABLE = 3  # the evidence cannot be opened or is not ext2/3/4
+INTERNAL = 70  # an error of the program itself (EX_SOFTWARE of sysexits.h)
 INTERRUPTED = 130
 _PACKAGE = Path(__file__).parents[1]
 _PLACES = 4  # number of innermost code lines named in a report
@@ -48,7 +49,7 @@ def end_of(error: Exception) -> int:
         return INCOMPLETE
     say(f"internal error: {type(error).__name__}: {error} (EXT4KIT_DEBUG=1 shows the traceback)")
     say(f"please report this line; it has nothing of the evidence: {_report_of(error)}")
-    return INCOMPLETE
+    return INTERNAL
 
 
 def _report_of(error: Exception) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
@@ -16,15 +15,12 @@ from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import Session, opened
 from ext4kit.cli.zones import tell_zone
 from ext4kit.errors import NotFoundError, RequestError
-from ext4kit.output import hash_zeros
-from ext4kit.recovery import DeletedFile, Grade, manifest_record
 from ext4kit.recovery.manifest import RecoveredFile
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.explanation import Explanation, explanation_lines
 from ext4kit.report.records import write_record
 from ext4kit.selection import Selection
 
-_MOST_HASHED = 16 << 30  # bytes, including holes
 _EXAMPLE = """\b
 Examples:
   ext4kit explain disk.img /home/anna/report.odt
@@ -60,26 +56,16 @@ def command(
         raise RequestError("give either a TARGET, or --manifest with --record")
     with opened(options) as session:
         if manifest is not None:
-            records = [_record_of(manifest, line or 1)]
+            found = [Explanation(session.fs, session.volume.facts, _record_of(manifest, line or 1))]
         else:
-            records = _records(session, os.fsencode(target or ""), Search(versions, sources))
+            found = _found(session, os.fsencode(target or ""), Search(versions, sources))
         if not options.json:
             tell_zone()
-        for place, each in enumerate(records):
-            _explain(session, each, place > 0)
-
-
-def _explain(session: Session, record: RecoveredFile, follows: bool) -> None:
-    explanation = Explanation(session.fs, session.volume.facts, record)
-    try:
-        if session.options.json:
-            write_record(explanation.as_record())
-            return
-        lines = explanation_lines(explanation.sentences())
-    except (LookupError, TypeError, ValueError) as error:
-        text = "this record has no evidence to explain; give the manifest of a `recover`"
-        raise RequestError(text) from error
-    click.echo("\n".join([""] * follows + lines))
+        for place, each in enumerate(found):
+            if options.json:
+                write_record(each.as_record())
+            else:
+                click.echo("\n".join([""] * (place > 0) + explanation_lines(each.sentences())))
 
 
 def _record_of(manifest: Path, line: int) -> RecoveredFile:
@@ -99,8 +85,8 @@ def _record_of(manifest: Path, line: int) -> RecoveredFile:
     return cast("RecoveredFile", found)  # missing fields are handled on access
 
 
-def _records(session: Session, target: bytes, search: Search) -> list[RecoveredFile]:
-    """The records that `recover` would write for the deleted files that match a target.
+def _found(session: Session, target: bytes, search: Search) -> list[Explanation]:
+    """The explanations of the deleted files that match a target.
 
     Raises:
         RequestError: no deleted file matches.
@@ -114,17 +100,4 @@ def _records(session: Session, target: bytes, search: Search) -> list[RecoveredF
     ]
     if not found:
         raise NotFoundError(target, "no deleted file has this path or inode number")
-    return [{**manifest_record(file, None), "sha256": _hash_of(file)} for file in found]
-
-
-def _hash_of(file: DeletedFile) -> str | None:
-    """SHA-256 of the remaining bytes; None if there are none or the size exceeds `_MOST_HASHED`."""
-    content, digest = file.content(), sha256()
-    if content is None or content.size > _MOST_HASHED or file.grade is Grade.OVERWRITTEN:
-        return None
-    for chunk in content.chunks():
-        if chunk.data is None:
-            hash_zeros(digest, chunk.length)
-        else:
-            digest.update(chunk.data)
-    return digest.hexdigest()
+    return [Explanation.of(session.fs, session.volume.facts, file) for file in found]

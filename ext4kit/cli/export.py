@@ -12,6 +12,7 @@ from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import Search, deleted_files, search_options
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, Command, CommonOptions
+from ext4kit.cli.rule_files import rules_option
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import opened
 from ext4kit.cli.several import for_each_volume
@@ -23,6 +24,7 @@ from ext4kit.export.summary import export_lines, export_record
 from ext4kit.fields import HashName
 from ext4kit.recovery import Grade
 from ext4kit.report.records import write_record
+from ext4kit.triage import Rule
 
 _EXAMPLE = """\b
 Examples:
@@ -75,6 +77,7 @@ def _formats(function: Command) -> Command:
               help="Omit live files, deleted files, events, findings or signs.")  # fmt: skip
 @deleted_selection
 @search_options
+@rules_option
 @custody
 def command(
     options: CommonOptions,
@@ -83,6 +86,7 @@ def command(
     left_out: tuple[str, ...],
     chosen: SelectionOptions,
     search: Search,
+    rules: tuple[Rule, ...],
     custody: Custody,
     **given: Target | None,
 ) -> None:
@@ -90,7 +94,7 @@ def command(
 
     Several formats are written in one pass. Each FILE must be new; - is standard output, which only
     one text format can use. Live and deleted files go to all formats, the events of the journal to
-    Timesketch and the database, the findings of verify and the signs of report to the database.
+    Timesketch and the database, the signs of report too, the findings of verify to the database.
     PATHs and the options that select files apply to live and deleted files; signs are searched only
     without such a selection.
 
@@ -112,9 +116,10 @@ def command(
                 case_number=custody.case_number or "",
                 hashes=hashes,
                 fractions=fractions,
+                rules=rules,
             )
             with exporting(subject, targets, session.evidence_files) as export:
-                selection = chosen.selection(session.time_of)
+                selection = chosen.selection(session)
                 is_whole = selection.is_everything and search.least == Grade.OVERWRITTEN
                 export.everything(
                     session.workspace,

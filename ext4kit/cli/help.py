@@ -7,7 +7,8 @@ import click
 _GROUPS = {
     "Options that select files": (
         "numbers", "expressions", "types", "kinds", "mimes", "size", "owners", "modified_since",
-        "modified_until", "deleted_since", "deleted_until", "grades", "least", "versions",
+        "modified_until", "deleted_since", "deleted_until", "grades", "artifacts",
+        "artifact_definitions", "least", "versions",
     ),
     "Options for the image": (
         "images", "all_volumes", "volume", "offset", "replay", "superblock", "journal", "as_of",

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from ext4kit.leaving import leave
 from ext4kit.signals import INTERRUPTING
 
 _LINE = b"ext4kit: interrupted"
@@ -38,21 +39,22 @@ class Interrupts:
         self.came = False
         self.outcome = ""
         self._was_lost = False
+        self._number: int = signal.SIGINT  # the last one
         self._quiet_until = 0.0
         self._leave: Callable[[int, FrameType | None], object] = signal.default_int_handler
 
     def take(self) -> None:
         """Handle interrupts from now on; while no command runs, as SIGINT was handled before.
 
-        Signals that the program was started to ignore, as by `nohup`, stay ignored.
+        Signals that the program was started to ignore stay ignored, as SIGHUP by `nohup`, or
+        SIGINT in the background of a script. The others are handled.
         """
         before = signal.getsignal(signal.SIGINT)
-        if callable(before):
-            self._leave = before
-            for number in INTERRUPTING:
-                if signal.getsignal(number) in (before, signal.SIG_DFL):
-                    signal.signal(number, self._answer)
-            sys.unraisablehook = self._unraisable
+        self._leave = before if callable(before) else leave
+        for number in INTERRUPTING:
+            if signal.getsignal(number) in (self._leave, signal.SIG_DFL):
+                signal.signal(number, self._answer)
+        sys.unraisablehook = self._unraisable
 
     def say(self) -> None:
         """Write one line directly to the descriptor, because the stream may be in use."""
@@ -76,6 +78,7 @@ class Interrupts:
         if not self.is_working or (self.came and not self._was_lost):
             self._leave(number, frame)
         self.came, self._was_lost, self._quiet_until = True, False, now + _PATIENCE
+        self._number = number
         raise KeyboardInterrupt
 
     def _unraisable(self, what: sys.UnraisableHookArgs) -> None:
@@ -88,7 +91,7 @@ class Interrupts:
     def _raise_again(self) -> None:
         time.sleep(_SOON)
         self._was_lost = True
-        interrupt_main(signal.SIGINT)
+        interrupt_main(signal.Signals(self._number))
 
 
 INTERRUPTS = Interrupts()

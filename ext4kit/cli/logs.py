@@ -9,16 +9,13 @@ import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions
-from ext4kit.cli.selecting import PATHS
-from ext4kit.cli.session import Session, opened, show
+from ext4kit.cli.selecting import SelectionOptions, log_selection
+from ext4kit.cli.session import opened, show
 from ext4kit.cli.several import for_each_volume
 from ext4kit.cli.values import TIME_HELP, TypedTime, moment
-from ext4kit.cli.zones import zone_of_image
-from ext4kit.errors import RequestError
+from ext4kit.cli.zones import zone_of_lines
 from ext4kit.logs import FAMILIES, LogFilter, LogKind, find_log_lines
 from ext4kit.report.logs import log_lines, log_records
-from ext4kit.selection import Selection
-from ext4kit.zones import UTC, Zone
 
 _EXAMPLE = """\b
 Examples:
@@ -42,7 +39,7 @@ def _pattern(
 
 @click.command("logs", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @for_each_volume(times=True)
-@PATHS
+@log_selection
 @click.option("--kind", "log_kinds", type=click.Choice(_CHOICES), multiple=True, metavar="KIND",
               help="Select a family or a kind of logs; may be given several times. One of: "
               + ", ".join(_CHOICES) + ".")  # fmt: skip
@@ -57,7 +54,7 @@ def _pattern(
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Show at most N lines.")
 def command(
     options: CommonOptions,
-    paths: tuple[bytes, ...],
+    chosen: SelectionOptions,
     log_kinds: tuple[str, ...],
     since: TypedTime | None,
     until: TypedTime | None,
@@ -70,30 +67,24 @@ def command(
 
     They come from deleted logs, earlier versions of logs, slack, journal copies and unallocated
     blocks. Lines of text logs, records of logins (wtmp, btmp, utmp, lastlog) and entries of the
-    journal of systemd are read; rotated and compressed live logs count as logs. With PATHs, only
-    lines of these files, whatever their names.
+    journal of systemd are read; rotated and compressed live logs count as logs. With PATHs or
+    --artifact, only lines of these files, whatever their names.
 
     A line is marked removed where the state of a log has it, the next state does not, and no
     rotation explains that; the transactions between which that happened are at the end.
     """
     with opened(options) as session:
-        zone = _zone(session)
-        found = find_log_lines(session.workspace, zone, paths, with_live, session.step)
+        zone = zone_of_lines(session.fs)
+        selection = chosen.selection(session)
+        files = selection if selection.by_path else None
+        found = find_log_lines(session.workspace, zone, files, with_live, session.step)
         wanted = LogFilter(
-            Selection(paths=paths), _kinds(log_kinds), session.time_of(since),
+            selection, _kinds(log_kinds), session.time_of(since),
             session.time_of(until), removed, pattern, limit,
         )  # fmt: skip
         records, lines = log_records(found, wanted), log_lines(found, wanted, str(zone))
         if show(options, records, lines) == 1:  # the totals alone
             session.answers.tell_no_lines(wanted, found)
-
-
-def _zone(session: Session) -> Zone:
-    """The zone of the image, UTC where it does not say."""
-    try:
-        return zone_of_image(session.fs)
-    except RequestError:
-        return UTC
 
 
 def _kinds(given: tuple[str, ...]) -> frozenset[LogKind]:

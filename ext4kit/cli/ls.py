@@ -11,7 +11,12 @@ import click
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CommonOptions, shared
 from ext4kit.cli.progress import progress
-from ext4kit.cli.selecting import KnownOptions, known_options
+from ext4kit.cli.selecting import (
+    KnownOptions,
+    SelectionOptions,
+    artifact_selection,
+    known_options,
+)
 from ext4kit.cli.session import Session, opened
 from ext4kit.cli.telling import tell_line
 from ext4kit.cli.zones import tell_zone
@@ -25,6 +30,7 @@ from ext4kit.report.listing import (
     long_text,
     numbered_text,
     plain_text,
+    selected_names,
 )
 from ext4kit.report.nodes import node_lines, node_record
 from ext4kit.report.phrases import command_text
@@ -39,13 +45,14 @@ Examples:
   ext4kit ls disk.img --volume 2 -r /home
   ext4kit ls disk.img -l /home --as-of 4711
   ext4kit ls disk.img -r --lost
+  ext4kit ls disk.img -r --artifact SSHAuthorizedKeysFiles
   ext4kit ls disk.img -l /home --view deleted
   ext4kit ls disk.img /2026-03-01T03:00/etc --view as-of
 """
 
 
 def _told_if_empty(
-    session: Session, target: str, found: Iterable[ListedNames]
+    session: Session, target: str, found: Iterable[ListedNames], is_selected: bool
 ) -> Iterator[ListedNames]:
     """The names; if there are none, prints what else to look at."""
     count = 0
@@ -54,7 +61,8 @@ def _told_if_empty(
         yield each
     if not count and not session.options.quiet:
         command = command_text("deleted", session.options.image, target)
-        text = f"nothing is in {printable_text(target)}; {command} lists what was deleted there"
+        what = "no selected file" if is_selected else "nothing"
+        text = f"{what} is in {printable_text(target)}; {command} lists what was deleted there"
         if session.options.lost and target.strip("/") == "":
             text = "no earlier file system with files was found under this one"
         tell_line(f"note: {text}")
@@ -68,10 +76,11 @@ def _list_nodes(
     human: bool,
     numbered: bool,
     known: KnownOptions,
+    chosen: SelectionOptions,
 ) -> None:
     """List the nodes of the tree that `--view` selects."""
     lists = known.files(session.fs)
-    selection = known.restrict(Selection(), lists)
+    selection = known.restrict(chosen.selection(session), lists)
     node = session.view.lookup(session.target(target))
     nodes: Iterable[Node] = node.children() if node.kind == "directory" else (node,)
     if recursive:
@@ -84,6 +93,18 @@ def _list_nodes(
         if is_long:
             tell_zone()
         write_lines(node_lines(nodes, recursive, is_long, human, numbered, lists))
+
+
+def _selected(
+    session: Session, found: Iterable[ListedNames], chosen: SelectionOptions, known: KnownOptions
+) -> Iterable[ListedNames]:
+    """The selected names; with lists of known files, marked with these."""
+    selection, lists = chosen.selection(session), known.files(session.fs)
+    if not selection.is_everything:
+        found = selected_names(session.fs, found, selection)
+    if lists is None:
+        return found
+    return compared_names(session.fs, found, lists, known.restrict(Selection(), lists))
 
 
 class _Command(GroupedCommand):
@@ -114,6 +135,7 @@ def _tell_of_names(options: CommonOptions, found: Iterable[ListedNames]) -> None
 @click.option("-i", "--inode", "numbered", is_flag=True, help="Show inode numbers.")
 @click.option("-a", "--all", "hidden", is_flag=True, help="Include the entries . and ..")
 @known_options
+@artifact_selection
 def command(
     options: CommonOptions,
     target: str,
@@ -123,6 +145,7 @@ def command(
     numbered: bool,
     hidden: bool,
     known: KnownOptions,
+    chosen: SelectionOptions,
 ) -> None:
     r"""List TARGET in IMAGE: a path (default /) or an inode number as '<12>'.
 
@@ -138,21 +161,18 @@ def command(
     --view reads another tree. In `deleted` and `all`, a second file with the same name has ~2 after
     its name; files without a path are in /$Unnamed, and carved files, which have no inode, are in
     /$Carved. In `versions`, each file is a folder of its versions. In `as-of`, the first name is a
-    time or tid-NUMBER.
+    time or tid-NUMBER. In `roots`, it is the name of a Linux root in the list of `roots`.
     """
     with opened(options) as session:
         if options.view != LIVE:
-            _list_nodes(session, target, recursive, is_long, human, numbered, known)
+            _list_nodes(session, target, recursive, is_long, human, numbered, known, chosen)
             return
-        lists = known.files(session.fs)
         session.check_used(session.target(target))
         with progress(options.quiet or not recursive, "reading the tree"):
             found: Iterable[ListedNames] = list_names(
                 session.fs, session.target(target), recursive, hidden
             )
-        if lists is not None:
-            selection = known.restrict(Selection(), lists)
-            found = compared_names(session.fs, found, lists, selection)
+        found = _selected(session, found, chosen, known)
         if target.strip("/") == "lost+found":
             found = list(found)
             _tell_of_names(options, found)
@@ -162,7 +182,8 @@ def command(
         if is_long:
             tell_zone()
         sys.stdout.flush()
-        found = _told_if_empty(session, target, found)
+        is_selected = chosen != SelectionOptions() or known.wanted is not None
+        found = _told_if_empty(session, target, found, is_selected)
         for each in found:
             if is_long:
                 lines = long_text(session.fs, each, numbered, human)

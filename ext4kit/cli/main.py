@@ -36,9 +36,17 @@ COMMANDS = {
     "crosscheck": "Compare the live tree as read by ext4kit and by The Sleuth Kit.",
     "journal": "List, audit, replay and search the journal.",
     "export": "Write files, events and findings for other tools.",
+    "artifacts": "Count the files that ForensicArtifacts definitions name.",
+    "roots": "List containers and other Linux roots, and what they changed.",
+    "packages": "Compare the files of packages with their database.",
+    "mount": "Mount the live, deleted and earlier files read-only.",
+    "serve": "Serve the live, deleted and earlier files over WebDAV.",
+    "browse": "Browse all files, past and present, in the terminal.",
     "search": "Search all bytes for texts, patterns and features.",
     "timeline": "List events and their times, from the journal.",
     "logs": "List log lines that are no longer in the logs.",
+    "rules": "List, explain and try the rules of signs.",
+    "case": "Examine many images, with one database for all.",
     "schema": "Print the JSON Schema of a kind of record.",
     "completion": "Print the completion script for a shell.",
 }
@@ -95,7 +103,8 @@ def _show_version(ctx: click.Context, parameter: click.Parameter, value: bool) -
     cls=_Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="`ext4kit COMMAND --help` shows examples. Exit codes: 0 done; 1 the result is bad or "
-    "incomplete; 2 usage; 3 the evidence cannot be opened or is not ext2/3/4.",
+    "incomplete; 2 usage; 3 the evidence cannot be opened or is not ext2/3/4; 70 an error of "
+    "ext4kit itself.",
 )
 @click.option(
     "--version",

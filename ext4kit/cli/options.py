@@ -47,6 +47,7 @@ class CommonOptions:
     has_lost: bool = False
     lost_number: int | None = None
     view: str = VIEW_NAMES[0]
+    root: str | None = None
     password_files: tuple[Path, ...] = ()
     key_files: tuple[Path, ...] = ()
     form: str | None = None
@@ -157,8 +158,13 @@ _AS_OF = (
 _VIEW = (
     click.option("--view", type=click.Choice(list(VIEW_NAMES)), default=VIEW_NAMES[0],
                  help="Select the tree to read: live files, deleted files, all files, versions of "
-                 "files, earlier times, files that cannot be reached from the root, or "
-                 "unallocated blocks."),
+                 "files, earlier times, files that cannot be reached from the root, "
+                 "unallocated blocks, or Linux roots such as containers."),
+)  # fmt: skip
+_ROOT = (
+    click.option("--root", metavar="NAME",
+                 help="Select one Linux root, such as a container, by its name in the list of "
+                 "`roots`."),
 )  # fmt: skip
 _TIMES = (
     click.option("--from-now", is_flag=True,
@@ -170,11 +176,14 @@ _LOST = (
     click.option("--lost-number", type=click.IntRange(1), metavar="N",
                  help="Select the Nth lost file system; 1 is the most complete one."),
 )  # fmt: skip
-_KEYS = (
+KEY_FILES = (
     click.option("--password-file", "password_files", type=_PATH, multiple=True, metavar="FILE",
                  help="Read the passphrase for encrypted volumes from the first line of FILE."),
     click.option("--key-file", "key_files", type=_PATH, multiple=True, metavar="FILE",
                  help="Unlock encrypted volumes with the bytes of FILE."),
+)  # fmt: skip
+_KEYS = (
+    *KEY_FILES,
     click.option("--format", "form", callback=_format, metavar="FORMAT",
                  shell_complete=lambda *_: list(FORMATS),
                  help=f"Read IMAGE in this format ({', '.join(FORMATS)}), whatever it begins"
@@ -188,8 +197,10 @@ _KEYS = (
     click.option("--unpack-limit", callback=byte_count, metavar="SIZE",
                  help="Space for a decompressed image (20G); by default half of the free space."),
 )  # fmt: skip
-_JSON = (click.option("--json", is_flag=True, help="Write JSON lines to standard output."),)
-_QUIET = click.option("-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress.")
+json_option = click.option("--json", is_flag=True, help="Write JSON lines to standard output.")
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Suppress notes, warnings and progress."
+)
 output_option = click.option("-o", "--output", "out", required=True, metavar="OUT", type=_PATH,
                              help="Write into this new or empty folder.")  # fmt: skip
 
@@ -228,6 +239,7 @@ def shared(
     zone: bool = True,
     several: bool = False,
     more: bool = False,
+    root: bool = False,
 ) -> Decorator:
     """Give a command the shared options, packed into its argument `options`.
 
@@ -241,6 +253,7 @@ def shared(
         zone: offer `--tz`.
         several: offer `--image` and `--all-volumes` (`several.for_each_volume`).
         more: offer further arguments IMAGE.
+        root: offer `--root`.
     """
     offered = (
         (_SEVERAL, several),
@@ -248,13 +261,14 @@ def shared(
         (_AS_OF, as_of),
         (_LOST, lost),
         (_VIEW, view),
+        (_ROOT, root),
         (_TIMES, times or as_of),
         ((zone_option,), zone),
         (_KEYS, True),
-        (_JSON, json),
+        ((json_option,), json),
     )
     options = [option for group, is_offered in offered if is_offered for option in group]
     images = [click.argument("image", type=_PATH)]
     if more:
         images.append(click.argument("more", nargs=-1, type=_PATH, metavar="[IMAGE]..."))
-    return packed(CommonOptions, "options", [*images, *options, _QUIET])
+    return packed(CommonOptions, "options", [*images, *options, quiet_option])

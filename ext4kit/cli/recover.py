@@ -117,13 +117,13 @@ def command(
         raise RequestError("name an output folder with -o, or list the files with --dry-run")
     with opened(options, folder=out, is_resumed=writing.resume) as session:
         if out is None:
-            selection = chosen.selection(session.time_of)
+            selection = chosen.selection(session)
             found = deleted_files(session, search, selection, known=known)
             show(options, deleted_records(found), dry_run_lines(found))
             return
         if writing.resume:
             check_resumed(out, session)
-        selection = chosen.selection(session.time_of)
+        selection = chosen.selection(session)
         deleted: DeletedFiles | None = None
         with (
             keeping(custody, session, out) as case,

@@ -15,7 +15,7 @@ from ext4kit.output.case import Case
 from ext4kit.output.manifest import README, REPORT
 from ext4kit.output.new_file import whole_file
 from ext4kit.output.own import free_name
-from ext4kit.output.rooted import write_all
+from ext4kit.output.pouring import write_all
 from ext4kit.problems import Severity
 from ext4kit.recovery import RecoveryResult
 from ext4kit.recovery.placing import PartialFiles

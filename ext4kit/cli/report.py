@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,22 +19,27 @@ from ext4kit.cli.finding import sources_option
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.memory import look_for_no_cycles, return_large_blocks
 from ext4kit.cli.options import CONTEXT, CommonOptions
+from ext4kit.cli.rule_files import rules_option
 from ext4kit.cli.selecting import KnownOptions, known_bad_option, known_files, known_options
 from ext4kit.cli.session import Session, opened
-from ext4kit.cli.several import for_each_volume
+from ext4kit.cli.several import for_each_volume, is_one_of_several
 from ext4kit.cli.telling import tell_line
+from ext4kit.cli.zones import zone_of_lines
 from ext4kit.errors import RequestError
 from ext4kit.output.case import Case
-from ext4kit.problems import worst_first
+from ext4kit.problems import Severity, worst_first
 from ext4kit.recovery.search_sources import JOURNAL_ONLY, SearchSource
 from ext4kit.report.records import write_records
+from ext4kit.report.safe import printable_text
 from ext4kit.report.triage import TriageReport
 from ext4kit.selection import Selection
-from ext4kit.triage import Triage, TriageOptions, triage
+from ext4kit.triage import Rule, Triage, TriageOptions, triage
 
 if TYPE_CHECKING:
     from ext4kit.known.lists import KnownList
+    from ext4kit.report.case_page import VolumeEntry
 
+_ENTRIES = "ext4kit.entries"  # key in the context of the command
 _EXAMPLE = """\b
 Examples:
   ext4kit report disk.img
@@ -41,11 +47,44 @@ Examples:
   ext4kit report disk.img --quick
   ext4kit report disk.E01 --html report.html --verify-evidence
   ext4kit report disk.img --json > report.jsonl
+  ext4kit report web.img db.E01 mail.qcow2 --all-volumes --html lab.html
 """
 
 
+def _entries() -> list[VolumeEntry]:
+    """What the common page of several volumes tells of each."""
+    found: list[VolumeEntry] = click.get_current_context().meta.setdefault(_ENTRIES, [])
+    return found
+
+
+def _entry(case: TriageReport, session: Session, html: Path) -> VolumeEntry:
+    from ext4kit.report.case_page import entry_of
+    from ext4kit.report.triage.records import summary_records
+    from ext4kit.roots.host import host_name
+
+    problems = [
+        f"{one.where}: {one.what}" for one in case.problems if one.severity == Severity.ERROR
+    ]
+    return entry_of(summary_records(case), session.options.image.name, case.volume.index,
+                    printable_text(host_name(session.fs)), html.name, problems)  # fmt: skip
+
+
+def _index(values: Mapping[str, object], failed: list[str]) -> None:
+    """Write the page that names all volumes, beside their own pages."""
+    path, entries = values["html"], _entries()
+    if not isinstance(path, Path):
+        return
+    from ext4kit.output.new_file import new_text
+    from ext4kit.report.case_page import VolumeEntry, case_page
+
+    unread = [VolumeEntry(name, problems=("could not be read; stderr has why",)) for name in failed]
+    with new_text(path) as stream:
+        stream.writelines(case_page(f"{len(entries):,} volumes", [*entries, *unread]))
+    tell_line(f"written: {path}")
+
+
 @click.command("report", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(more=True)
+@for_each_volume(more=True, end=_index)
 @click.option(
     "--quick",
     is_flag=True,
@@ -54,12 +93,20 @@ Examples:
 @sources_option
 @known_options
 @known_bad_option
+@rules_option
 @click.option("--no-verify", is_flag=True, help="Do not check the structures.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Write the page to one HTML file that needs no network, instead of the terminal.",
+)
+@click.option(
+    "--attack-navigator",
+    "navigator",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the techniques of the signs as a layer for the MITRE ATT&CK Navigator.",
 )
 @click.option(
     "--rows",
@@ -75,8 +122,10 @@ def command(
     sources: frozenset[SearchSource],
     known: KnownOptions,
     known_bad: tuple[KnownList, ...],
+    rules: tuple[Rule, ...],
     no_verify: bool,
     html: Path | None,
+    navigator: Path | None,
     rows: int,
     custody: Custody,
 ) -> None:
@@ -87,24 +136,40 @@ def command(
     the evidence. Times are in UTC without --tz. A sign is not a verdict; other commands show all
     details.
 
+    With several images or --all-volumes, --html writes a page for each volume, and FILE has a row
+    for each with its host, signs, deletions and the span of its journal. `case` does the same for
+    many images, and goes on after an interrupt.
+
     The page lists the parts that were left out. It shows the hashes that the evidence stores and,
     with --verify-evidence, computed hashes.
     """
     extent = _extent(quick, sources, not no_verify, rows)
     look_for_no_cycles()
     return_large_blocks()
-    with opened(options, files=(html,) if html else ()) as session:
+    files = [path for path in (html, navigator) if path is not None]
+    with opened(options, files=files) as session:
         lists = known.files(session.fs)
         extent = replace(
             extent,
             lists=lists,
             selection=known.restrict(Selection(), lists),
             bad=known_files(known_bad, session.fs),
+            rules=rules,
+            zone=zone_of_lines(session.fs),
         )
         case = _case(session, extent, custody, known.left_out)
         _show(case, options, html)
         if html is not None:
-            _write(case, session, html)
+            from ext4kit.report.triage.page import page_pieces
+
+            _write(page_pieces(case), session, html)
+            if is_one_of_several():
+                _entries().append(_entry(case, session, html))
+        if navigator is not None:
+            from ext4kit.report.triage.navigator import navigator_layer
+
+            name = f"ext4kit: {options.image.name}"
+            _write([navigator_layer(case.summary.suspicions, name)], session, navigator)
 
 
 def _extent(
@@ -116,7 +181,7 @@ def _extent(
         RequestError: --quick was combined with sources.
     """
     if not quick:
-        return TriageOptions(sources, checks, rows=rows)
+        return TriageOptions(sources, checks, rows=rows, packages=True)
     origin = click.get_current_context().get_parameter_source("sources")
     if origin is not ParameterSource.DEFAULT:
         raise RequestError("--quick reads the journal alone; give either --quick or --sources")
@@ -166,11 +231,10 @@ def _show(case: TriageReport, options: CommonOptions, html: Path | None) -> None
         print_report(case)
 
 
-def _write(case: TriageReport, session: Session, path: Path) -> None:
+def _write(pieces: Iterable[str], session: Session, path: Path) -> None:
     from ext4kit.output.new_file import new_text
-    from ext4kit.report.triage.page import page_pieces
 
     with new_text(path, session.evidence_files) as stream:
-        stream.writelines(page_pieces(case))
+        stream.writelines(pieces)
     if not session.options.quiet:
         tell_line(f"written: {path}")

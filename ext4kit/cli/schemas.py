@@ -9,9 +9,16 @@ from inspect import isfunction
 from ext4kit.report.json_schema import RecordType, schema_of
 
 _KINDS = {  # module and name of each type, loaded on request
+    "artifact": ("report.artifacts:ArtifactRecord",),
+    "artifact file": ("report.artifacts:ArtifactFileRecord",),
     "block": ("report.who:BlockRecord",),
+    "bookmark": ("output.bookmarks:BookmarkRecord",),
     "activity": ("report.triage.records:ActivityRecord",),
     "case": ("output.case:CaseRecord",),
+    "case answer": ("cases.lines:CaseAnswerRecord",),
+    "case image": ("cases.lines:AddedRecord",),
+    "case job": ("cases.lines:CaseJobRecord",),
+    "collection": ("output.collecting:CollectionRecord",),
     "copy": ("report.journal_replay:CopyRecord",),
     "crash victim": ("report.triage.records:VictimRecord",),
     "crosscheck": ("report.crosscheck:CrossCheckRecord",),
@@ -21,6 +28,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "difference": ("report.crosscheck:DifferenceRecord",),
     "disk map": ("report.triage.records:DiskMapRecord",),
     "node": ("report.nodes:NodeRecord",),
+    "not unpacked": ("report.search:NotUnpackedRecord",),
     "entry": ("report.listing:EntryRecord", "report.listing:UnknownEntryRecord"),
     "event": ("report.timeline:EventRecord",),
     "evidence": ("report.hashes:EvidenceRecord",),
@@ -32,6 +40,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "file version": ("report.file_versions:FileVersionRecord",),
     "file hash": ("report.file_hashes:FileHashRecord",),
     "file system": ("report.triage.records:FileSystemRecord",),
+    "file with hits": ("report.search:FileHitsRecord",),
     "finding": ("report.verify:FindingRecord", "audit:AuditFinding"),
     "found file system": ("report.volumes:FoundRecord",),
     "gap": ("audit:TidGap",),
@@ -40,28 +49,39 @@ _KINDS = {  # module and name of each type, loaded on request
     "hash": ("report.hashes:HashRecord",),
     "health": ("report.triage.records:HealthRecord",),
     "inode": ("report.inode_facts:InodeRecord", "report.inode_facts:UnknownInodeRecord"),
+    "job": ("cases.jobs:JobFileRecord",),
     "journal": ("report.journal_facts:journal_types",),
     "log": ("triage.facts:JournalFacts",),
     "log line": ("report.logs:LogLineRecord",),
     "lost file system": ("report.lost:LostRecord",),
     "manifest": (
         "recovery.manifest:RecoveredFile",
+        "output.collecting:CollectedFile",
         "output.extraction:ExtractedFile",
         "output.extraction:UnknownFile",
         "report.file_versions:FileVersionRecord",
     ),
     "mmp": ("report.journal_facts:MmpRecord",),
+    "package": ("report.packages:PackageRecord",),
+    "package difference": ("report.packages:PackageDifferenceRecord",),
+    "packaged file": ("report.packages:PackagedFileRecord",),
     "problem": ("report.records:ProblemRecord",),
     "recovery": ("report.deleted:RecoveryRecord",),
     "removed name": ("report.deleted:RemovedNameRecord",),
     "replay": ("report.journal_replay:ReplayFacts",),
     "report": ("report.triage.records:ReportRecord",),
+    "rule": ("report.rules:RuleRecord",),
+    "root": ("report.roots:RootRecord",),
+    "root change": ("report.roots:RootChangeRecord",),
     "sighting": ("report.triage.records:SightingRecord",),
+    "session": ("report.triage.records:SessionRecord",),
     "sign": ("report.triage.records:IndicatorRecord",),
     "state": ("report.info:StateRecord",),
     "summary": (
         "report.deleted:DeletedSummary",
         "report.search:SearchSummary",
+        "report.artifacts:ArtifactsSummary",
+        "report.packages:PackagesSummary",
         "report.verify:VerifySummary",
         "report.journal_audit:AuditSummary",
         "report.timeline:TimelineSummary",
@@ -95,10 +115,11 @@ _DESCRIPTIONS = {  # descriptions of kinds with several types or without a suita
 
 
 _OF_A_SECTION = frozenset(  # kinds that commands for several images print
-    ("activity", "crash victim", "deleted", "deletions", "disk map", "event", "evidence",
-     "evidence check", "export", "file system", "finding", "health", "log", "log line", "problem",
-     "recovery", "burst", "hit", "removed name", "report", "sighting", "sign", "summary", "volume",
-     "writer")
+    ("activity", "artifact", "artifact file", "collection", "crash victim", "deleted",
+     "deletions", "disk map", "event", "evidence", "evidence check", "export", "file system",
+     "file with hits", "finding", "health", "log", "log line", "problem", "recovery", "burst",
+     "not unpacked", "hit", "package", "package difference", "packaged file", "removed name",
+     "report", "root", "root change", "session", "sighting", "sign", "summary", "volume", "writer")
 )  # fmt: skip
 _SECTION = {
     "image": {"type": "string", "description": "The image; only with several images or volumes."},

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from ext4kit.cli.collecting import write_collected
+from ext4kit.cli.custody import Custody, custody
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, packed
-from ext4kit.cli.selecting import SelectionOptions, deleted_selection
+from ext4kit.cli.selecting import (
+    KnownOptions,
+    SelectionOptions,
+    deleted_selection,
+    known_files,
+    known_lists,
+    known_options,
+)
 from ext4kit.cli.session import opened, show
 from ext4kit.cli.several import for_each_volume
 from ext4kit.cli.values import named
 from ext4kit.errors import RequestError
+from ext4kit.output.collecting import CollectedItem
+from ext4kit.report.safe import printable_text
 from ext4kit.report.search import count_lines, file_lines, hit_lines, search_records
+from ext4kit.roots.layers import LayerRoots, places_in_layers
+from ext4kit.search.file_scans import FileSearch
 from ext4kit.search.hits import CONTEXT as USUAL_CONTEXT
-from ext4kit.search.hits import Area
+from ext4kit.search.hits import Area, Hits, MemberNode
 from ext4kit.search.patterns import (
     FEATURES,
     Pattern,
@@ -27,15 +41,25 @@ from ext4kit.search.patterns import (
     text_patterns,
     word_patterns,
 )
-from ext4kit.search.search import search
+from ext4kit.search.search import KnownFilter, search
+from ext4kit.search.yara_rules import YaraRules
+from ext4kit.selection import Selection
+
+if TYPE_CHECKING:
+    from ext4kit.filesystem import FileSystem
+    from ext4kit.known.lists import KnownList
 
 _EXAMPLE = """\b
 Examples:
   ext4kit search disk.img --text password
   ext4kit search disk.img /home --text thesis -i
+  ext4kit search server.img --root web --text password
   ext4kit search disk.img --regex 'Accepted (password|publickey) for \\w+' --in deleted,unallocated
   ext4kit search disk.img --features email,card,wallet --count
   ext4kit search disk.img --words names.txt --files-with-matches
+  ext4kit search disk.img --text invoice --inside
+  ext4kit search disk.img --yara rules/ --inside
+  ext4kit search disk.img --hashes stolen.txt -o found
   ext4kit search disk.img --hex '7f 45 4c 46 02' --in slack --json
 """
 
@@ -67,13 +91,27 @@ class Wanted:
     files: bool = False
     context: int = USUAL_CONTEXT
     limit: int | None = None
+    is_inside: bool = False
+    rules: tuple[Path, ...] = ()
+    hashes: tuple[KnownList, ...] = ()
+    out: Path | None = None
+
+    def scanned(self, fs: FileSystem) -> FileSearch:
+        """What is searched file by file.
+
+        Raises:
+            RequestError: a rule is not valid.
+            UnsupportedError: YARA-X is not installed.
+        """
+        rules = YaraRules.of_files(self.rules) if self.rules else None
+        return FileSearch(self.is_inside, rules, self.context, known_files(self.hashes, fs))
 
     @property
     def patterns(self) -> list[Pattern]:
         """All patterns.
 
         Raises:
-            RequestError: there are none, or one is not valid.
+            RequestError: there is nothing to search for, or a pattern is not valid.
         """
         found: list[Pattern] = list(feature_patterns(self.features))
         for text in self.texts:
@@ -81,8 +119,8 @@ class Wanted:
         found += [regex_pattern(one, self.ignores_case) for one in self.regexes]
         found += [hex_pattern(one) for one in self.digits]
         found += word_patterns(self.words, self.ignores_case) if self.words else []
-        if not found:
-            options = "--text, --regex, --hex, --words or --features"
+        if not (found or self.rules or self.hashes):
+            options = "--text, --regex, --hex, --words, --features, --hashes or --yara"
             raise RequestError(f"say what to search for, with {options}")
         return found
 
@@ -98,6 +136,14 @@ _WANTED = (
                  help="Find the words of this file, one a line; up to 1,000,000."),
     click.option("--features", callback=_features, metavar="LIST",
                  help="Find " + ", ".join(FEATURES) + " or all; check digits are checked."),
+    click.option("--yara", "rules", multiple=True, metavar="RULES",
+                 type=click.Path(path_type=Path),
+                 help="Apply the YARA rules of this file, or of a folder of .yar and .yara files."),
+    click.option("--hashes", metavar="FILE", type=click.Path(path_type=Path), multiple=True,
+                 callback=known_lists,
+                 help="Find files whose content is in this list of hashes: text, CSV, NSRL."),
+    click.option("--inside", "is_inside", is_flag=True,
+                 help="Also search what zip, tar, gzip, xz, bzip2, zstd and SQLite files hold."),
     click.option("-i", "--ignore-case", "ignores_case", is_flag=True,
                  help="Take upper and lower case for the same."),
     click.option("--in", "areas", callback=_areas, default="all", show_default=True,
@@ -109,19 +155,30 @@ _WANTED = (
     click.option("--context", type=click.IntRange(0, 4096), default=USUAL_CONTEXT,
                  show_default=True, metavar="BYTES", help="Bytes shown before and after a hit."),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="Show the first N only."),
+    click.option("-o", "--output", "out", metavar="OUT", type=click.Path(path_type=Path),
+                 help="Write the files with hits into this new or empty folder."),
 )  # fmt: skip
 
 
 @click.command("search", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(times=True)
+@for_each_volume(times=True, root=True)
 @deleted_selection
+@known_options
 @packed(Wanted, "wanted", _WANTED)
-def command(options: CommonOptions, chosen: SelectionOptions, wanted: Wanted) -> None:
+@custody
+def command(
+    options: CommonOptions,
+    chosen: SelectionOptions,
+    known: KnownOptions,
+    wanted: Wanted,
+    custody: Custody,
+) -> None:
     """Search all bytes of IMAGE for texts, patterns and features.
 
     The volume is read once, in disk order; each hit gets the file that has it. A match that goes on
     in another fragment of a file is found; one that goes on in the block of a stranger is marked.
-    With PATHs, or options that select files, only those files are searched.
+    With PATHs, or options that select files, only those files are searched; with --root, only files
+    in the layers of this Linux root, and PATHs are paths in it.
 
     \b
     live         files and directories as they are
@@ -134,12 +191,23 @@ def command(options: CommonOptions, chosen: SelectionOptions, wanted: Wanted) ->
 
     Regular expressions and features, and many words, need Hyperscan: pip install 'ext4kit[search]'.
     A match has at most 4,096 bytes.
+    YARA rules need YARA-X: pip install 'ext4kit[yara]'.
     """  # noqa: D301 -- click reads the backspace
     patterns = wanted.patterns
-    with opened(options) as session:
-        selection = chosen.selection(session.time_of) if chosen != SelectionOptions() else None
+    with opened(options, folder=wanted.out) as session:
+        scanned = wanted.scanned(session.fs)
+        selection = chosen.selection(session) if chosen != SelectionOptions() else None
+        if session.root is not None:
+            inner = selection or Selection()
+            places = places_in_layers(session.root, inner)
+            selection = replace(inner, paths=(), places=places)
+        files = known.files(session.fs)
+        marks = None if files is None else KnownFilter(files, known.wanted)
         with session.step("searching") as tell:
-            result = search(session.workspace, patterns, wanted.areas, selection, tell)
+            result = search(
+                session.workspace, patterns, wanted.areas, selection, tell, scanned, marks
+            )
+        result = replace(result, roots=LayerRoots(lambda: session.roots))
         session.is_incomplete |= bool(result.unreadable or result.cut)
         limit = 0 if wanted.counts else wanted.limit
         if wanted.counts:
@@ -148,9 +216,29 @@ def command(options: CommonOptions, chosen: SelectionOptions, wanted: Wanted) ->
             lines = file_lines(result, limit)
         else:
             lines = hit_lines(result, limit, wanted.context)
-        show(options, search_records(result, limit, wanted.context), lines)
-        if not len(result.hits) and not options.quiet:
-            where = ", ".join(sorted(wanted.areas)) if wanted.areas != frozenset(Area) else ""
-            text = f"nothing matches in {where or 'the whole volume'}"
-            hint = "" if wanted.ignores_case else "; -i also finds it in other case"
-            click.echo(f"note: {text}{hint}", err=True)
+        show(options, search_records(result, limit, wanted.context, wanted.files), lines)
+        if not len(result.hits):
+            _tell_none(options, wanted, selection is not None)
+        elif wanted.out is not None:
+            write_collected(session, _with_hits(result.hits), wanted.out, custody)
+
+
+def _tell_none(options: CommonOptions, wanted: Wanted, is_selected: bool) -> None:
+    """Say that nothing matches, where it was searched, and what to try."""
+    if options.quiet:
+        return
+    where = ", ".join(sorted(wanted.areas)) if wanted.areas != frozenset(Area) else ""
+    has_texts = wanted.texts or wanted.regexes or wanted.words
+    hint = "; -i also finds it in other case" if has_texts and not wanted.ignores_case else ""
+    nothing = f"; nothing was written to {wanted.out}" if wanted.out else ""
+    what = "the selected files" if is_selected else "the whole volume"
+    place = f"{what} ({where})" if is_selected and where else where or what
+    text = f"nothing matches in {place}{hint}{nothing}"
+    click.echo(f"note: {printable_text(text)}", err=True)
+
+
+def _with_hits(hits: Hits) -> Iterator[CollectedItem]:
+    """The files with hits in their content."""
+    for area, node, count in hits.by_file():
+        if area is not Area.SLACK:
+            yield CollectedItem(node.outer if isinstance(node, MemberNode) else node, count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,17 @@ import click
 
 from ext4kit.cli.options import Decorator, packed
 from ext4kit.cli.values import TIME_HELP, TypedTime, moment, named, size_limits
-from ext4kit.errors import RequestError
+from ext4kit.errors import Ext4kitError, RequestError
 from ext4kit.fields import FileType
 from ext4kit.filetypes.categories import Category, has_type
 from ext4kit.problems import Severity
 from ext4kit.recovery import Grade
-from ext4kit.selection import Limits, Selection
+from ext4kit.selection import Limits, Places, Selection
 
 if TYPE_CHECKING:
+    from ext4kit.artifacts.definitions import Catalogue
+    from ext4kit.artifacts.globs import Glob
+    from ext4kit.cli.session import Session
     from ext4kit.filesystem import FileSystem
     from ext4kit.known.files import KnownFiles
     from ext4kit.known.lists import KnownList
@@ -60,6 +63,52 @@ def _time(name: str, text: str) -> Decorator:
     return click.option(name, callback=moment, metavar="TIME", help=text)
 
 
+def catalogue_of(context: click.Context) -> Catalogue:
+    """The artifact definitions, with those of the folders that the options name."""
+    from ext4kit.artifacts.definitions import load_catalogue
+
+    return load_catalogue(context.meta.get(_FOLDERS, ()))
+
+
+def _note_folders(
+    context: click.Context, _option: click.Parameter, values: tuple[Path, ...]
+) -> None:
+    context.meta[_FOLDERS] = values
+
+
+def _globs(
+    context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> tuple[Glob, ...]:
+    """The paths of artifact definitions, which are read before anything else."""
+    if not values:
+        return ()
+    catalogue = catalogue_of(context)
+    return tuple(dict.fromkeys(glob for name in values for glob in catalogue.globs(name)))
+
+
+def complete_artifact(context: click.Context, _option: click.Parameter, start: str) -> list[str]:
+    """The names of artifact definitions for Linux that begin so."""
+    try:
+        names = [one.name for one in catalogue_of(context).linux]
+    except Ext4kitError:
+        return []
+    return [name for name in names if name.lower().startswith(start.lower())]
+
+
+_FOLDERS = "ext4kit.artifact-definitions"  # key in the context
+artifact_folders_option = click.option(
+    "--artifact-definitions", type=click.Path(path_type=Path), multiple=True, is_eager=True,
+    expose_value=False, callback=_note_folders, metavar="FOLDER",
+    help="Also read artifact definitions from the *.yaml in this folder; may be given several"
+    " times.",
+)  # fmt: skip
+ARTIFACTS = (
+    click.option("--artifact", "artifacts", multiple=True, callback=_globs, metavar="NAME",
+                 shell_complete=complete_artifact,
+                 help="Select the files of this ForensicArtifacts definition; may be given several"
+                 " times. `ext4kit artifacts` lists them."),
+    artifact_folders_option,
+)  # fmt: skip
 PATHS = click.argument("paths", nargs=-1, callback=_paths, metavar="[PATH]...")
 INODES = click.option("--inode", "numbers", type=click.IntRange(1), multiple=True, metavar="N",
                       help="Select this inode; may be given several times.")  # fmt: skip
@@ -82,6 +131,7 @@ FILE_OPTIONS = (
     OWNERS,
     _time("--modified-since", f"Select files modified at this time or later: {TIME_HELP}."),
     _time("--modified-until", "Select files modified at this time or earlier."),
+    *ARTIFACTS,
 )  # fmt: skip
 DELETED_OPTIONS = (
     _time("--deleted-since", "Select files deleted at this time or later."),
@@ -108,24 +158,23 @@ class SelectionOptions:
     deleted_since: TypedTime | None = None
     deleted_until: TypedTime | None = None
     grades: frozenset[str] = frozenset()
+    artifacts: tuple[Glob, ...] = ()
 
     @property
     def asks_for_nameless(self) -> bool:
         """Whether files are selected by kind, MIME type, grade or inode number."""
         return bool(self.kinds or self.mimes or self.grades or self.numbers)
 
-    def selection(self, time_of: Callable[[TypedTime | None], int | None]) -> Selection:
-        """The conditions of all options.
-
-        Args:
-            time_of: converts a typed time to ns since 1970.
-        """
+    def selection(self, session: Session) -> Selection:
+        """The conditions of all options, for an open file system."""
+        time_of = session.time_of
         deleted = time_of(self.deleted_since), time_of(self.deleted_until)
         modified = time_of(self.modified_since), time_of(self.modified_until)
         categories = frozenset(map(Category, self.kinds))
         by_content = partial(has_type, categories=categories, mimes=self.mimes)
         return Selection(
             paths=self.paths,
+            places=places_of(session, self.artifacts),
             numbers=self.numbers,
             names=self.expressions,
             types=frozenset(kind for word in self.types for kind in _TYPES[word]),
@@ -138,7 +187,17 @@ class SelectionOptions:
         )
 
 
-def _lists(
+def places_of(session: Session, globs: Sequence[Glob]) -> Places | None:
+    """The places of artifact definitions in an open file system; None without any."""
+    if not globs:
+        return None
+    from ext4kit.artifacts.places import Atlas
+    from ext4kit.artifacts.root_files import RootFiles
+
+    return Atlas(RootFiles(session.workspace, session.root), globs).places
+
+
+def known_lists(
     _context: click.Context, _option: click.Parameter, values: tuple[Path, ...]
 ) -> tuple[KnownList, ...]:
     """Open lists of known files before anything else is read."""
@@ -151,11 +210,12 @@ def _lists(
 
 _LIST = click.Path(path_type=Path)
 known_bad_option = click.option(
-    "--known-bad", type=_LIST, multiple=True, callback=_lists, metavar="FILE",
+    "--known-bad", type=_LIST, multiple=True, callback=known_lists, metavar="FILE",
     help="List of hashes of bad files: each live or deleted file with one is a sign.",
 )  # fmt: skip
 _KNOWN = (
-    click.option("--known", "lists", type=_LIST, multiple=True, callback=_lists, metavar="FILE",
+    click.option("--known", "lists", type=_LIST, multiple=True, callback=known_lists,
+                 metavar="FILE",
                  help="Mark files whose content is in this list of hashes: text, CSV, NSRL; may be"
                  " given several times."),
     click.option("--hide-known", "hides", is_flag=True, help="Omit the files of these lists."),
@@ -194,11 +254,16 @@ class KnownOptions:
         """What compares the files of a file system with the lists; None without lists."""
         return known_files(self.lists, fs)
 
+    @property
+    def wanted(self) -> bool | None:
+        """True for known files alone, False for all others, None for no condition."""
+        return self.only if self.only or self.hides else None
+
     def restrict(self, selection: Selection, known: KnownFiles | None) -> Selection:
         """A selection with the condition of these options."""
-        if known is None or not (self.hides or self.only):
+        if known is None or self.wanted is None:
             return selection
-        return replace(selection, known=known.condition(self.only))
+        return replace(selection, known=known.condition(self.wanted))
 
 
 def known_files(lists: tuple[KnownList, ...], fs: FileSystem) -> KnownFiles | None:
@@ -216,5 +281,9 @@ def known_files(lists: tuple[KnownList, ...], fs: FileSystem) -> KnownFiles | No
 
 known_options = packed(KnownOptions, "known", _KNOWN)
 deleted_selection = packed(SelectionOptions, "chosen", (PATHS, *FILE_OPTIONS, *DELETED_OPTIONS))
+artifact_selection = packed(SelectionOptions, "chosen", ARTIFACTS)
 live_selection = packed(SelectionOptions, "chosen", FILE_OPTIONS)
-event_selection = packed(SelectionOptions, "chosen", (PATHS, INODES, NAMES, TYPES, OWNERS))
+log_selection = packed(SelectionOptions, "chosen", (PATHS, *ARTIFACTS))
+event_selection = packed(
+    SelectionOptions, "chosen", (PATHS, INODES, NAMES, TYPES, OWNERS, *ARTIFACTS)
+)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ import numpy as np
 from ext4kit.cli.exits import INCOMPLETE, IncompleteError
 from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.options import CommonOptions
-from ext4kit.cli.outputs import check_apart, check_places
+from ext4kit.cli.outputs import check_apart, check_places, unfinished_files
 from ext4kit.cli.progress import progress
 from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import OpenTime, TypedTime
@@ -37,6 +37,7 @@ from ext4kit.evidence.limits import OpenLimits
 from ext4kit.evidence.locator import Locator
 from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.signatures import UNKNOWN
+from ext4kit.evidence.temporary import keep_off
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import LIVE
@@ -59,6 +60,7 @@ from ext4kit.zones import times_in
 if TYPE_CHECKING:
     from ext4kit.cli.answers import Answers
     from ext4kit.filesystem.view import View
+    from ext4kit.roots import LinuxRoot
     from ext4kit.workspace import Workspace
 
 _MOST_SECRET = 8 << 20  # bytes, the limit of cryptsetup for key files
@@ -109,7 +111,7 @@ class Session:
     def target(self, typed: str) -> bytes:
         """A typed path; in the form in which paths are printed where there is no literal one."""
         path = os.fsencode(typed)
-        tree = self.fs if self.options.view == LIVE else self.view
+        tree = self.root_view or (self.fs if self.options.view == LIVE else self.view)
         for each in (path, unprinted(path)):
             with suppress(Ext4kitError):
                 tree.lookup(each)
@@ -158,6 +160,45 @@ class Session:
             raise RequestError("--as-of reads the live tree alone; omit --view")
         with self.step("searching") as tell:
             return open_view(self.workspace, self.options.view, tell)
+
+    @cached_property
+    def roots(self) -> list[LinuxRoot]:
+        """The Linux roots of the image."""
+        from ext4kit.roots import find_roots
+
+        return find_roots(self.workspace)
+
+    @cached_property
+    def root(self) -> LinuxRoot | None:
+        """The Linux root that `--root` selects; None without it, or for the file system's own.
+
+        Raises:
+            RequestError: there is none of this name.
+        """
+        from ext4kit.roots import root_named
+
+        if (name := self.options.root) is None:
+            return None
+        try:
+            found = root_named(self.roots, name)
+        except NotFoundError as error:
+            listed = command_text("roots", self.options.image)
+            raise RequestError(f"{error}; {listed} lists them") from error
+        return None if found.is_own else found
+
+    @property
+    def chosen_roots(self) -> list[LinuxRoot | None]:
+        """The root that `--root` selects, else the file system's own, None, and all in it."""
+        if self.options.root is not None:
+            return [self.root]
+        return [None, *(root for root in self.roots if not root.is_own)]
+
+    @cached_property
+    def root_view(self) -> View | None:
+        """The tree of the Linux root that `--root` selects, None as for `root`."""
+        from ext4kit.roots import root_view
+
+        return None if self.root is None else root_view(self.fs, self.root)
 
     @property
     def locator(self) -> Locator:
@@ -218,13 +259,14 @@ def opened(
     if replay is not None:
         options = dataclasses.replace(options, replay=replay)
     with _checked(folder, files, is_resumed), image_of(options) as image:
-        check_apart((*((folder,) if folder else ()), *files), _evidence_files(image, options))
+        evidence = _evidence_files(image, options)
+        keep_off(evidence)
+        check_apart((*((folder,) if folder else ()), *files), evidence)
         volume = chosen_volume(image, options)
-        fs = _filesystem(image, volume, dataclasses.replace(options, as_of=None))
-        with times_in(options.zone or zone_of_image(fs)):
-            if options.as_of is not None:
-                options = _with_moment(fs, options)
-                fs = _filesystem(image, volume, options)
+        present = cache(partial(_present, image, volume, options))
+        with times_in(options.zone or zone_of_image(present())):
+            options = _with_moment(present, options)
+            fs = present() if options.as_of is None else _filesystem(image, volume, options)
             session = Session(options, image, volume, fs)
             try:
                 yield session
@@ -243,6 +285,8 @@ def _checked(folder: Path | None, files: Sequence[Path], is_resumed: bool) -> It
     """Check the outputs, and keep the folder locked."""
     with locked(folder):
         check_places(folder, files, is_resumed)
+        for path in unfinished_files(files):
+            tell_line(f"note: {path} is what a run that did not finish left")
         yield
 
 
@@ -255,6 +299,8 @@ def _final(session: Session, error: Ext4kitError) -> Ext4kitError | IncompleteEr
                 return RequestError(f"{error}; an inode number is written '<{int(number)}>'")
             if text := session.inode_text(int(number)):
                 return RequestError(text)
+        if session.options.root is not None:
+            return RequestError(str(error))
         return RequestError(f"{error}{session.answers.nearest_text(error.path)}")
     is_reading = isinstance(error, AccessError | CorruptError)
     return (
@@ -308,14 +354,22 @@ def tell(collected: tuple[Problems, ...], options: CommonOptions) -> int:
     return errors
 
 
-def _passphrases(options: CommonOptions) -> tuple[bytes, ...]:
+def passphrases(password_files: Iterable[Path], key_files: Iterable[Path]) -> tuple[bytes, ...]:
     """Passphrases for encrypted volumes: first lines of password files, whole key files.
 
     Raises:
         RequestError: a file is unreadable, or too long for a key.
     """
-    lines = (_secret(path).split(b"\n", 1)[0] for path in options.password_files)
-    return (*lines, *(_secret(path) for path in options.key_files))
+    return (*map(first_line, password_files), *map(_secret, key_files))
+
+
+def first_line(path: Path) -> bytes:
+    """The first line of a file with a secret.
+
+    Raises:
+        RequestError: the file is unreadable, or too long for a key.
+    """
+    return _secret(path).split(b"\n", 1)[0]
 
 
 def _secret(path: Path) -> bytes:
@@ -338,7 +392,8 @@ def _image(options: CommonOptions) -> Image:
     use_one_arena()
     ask = _asked if sys.stdin.isatty() and sys.stderr.isatty() else None
     limits = OpenLimits(options.kdf_limit, options.kdf_memory << 20, options.unpack_limit, ask)
-    return open_image(options.locator, _passphrases(options), limits)
+    keys = passphrases(options.password_files, options.key_files)
+    return open_image(options.locator, keys, limits)
 
 
 def _asked(facts: str) -> bool:
@@ -418,13 +473,18 @@ def _filesystem(image: Image, volume: ImageVolume, options: CommonOptions) -> Fi
     return fs
 
 
-def _with_moment(fs: FileSystem, options: CommonOptions) -> CommonOptions:
+def _present(image: Image, volume: ImageVolume, options: CommonOptions) -> FileSystem:
+    """The file system without `--as-of`."""
+    return _filesystem(image, volume, dataclasses.replace(options, as_of=None))
+
+
+def _with_moment(present: Callable[[], FileSystem], options: CommonOptions) -> CommonOptions:
     """The options with an `--as-of` such as `2h` replaced by a time, from the live file system."""
     if not isinstance(options.as_of, OpenTime):
         return options
     from ext4kit.journal import SharedLog
 
-    found = _closed(options, options.as_of, lambda: SharedLog(fs).last_moment)
+    found = _closed(options, options.as_of, lambda: SharedLog(present()).last_moment)
     return dataclasses.replace(options, as_of=Moment(found))
 
 

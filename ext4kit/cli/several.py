@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ext4kit.cli.exits import DONE, end_of
+from ext4kit.cli.exits import DONE, INCOMPLETE, end_of
 from ext4kit.cli.interrupts import INTERRUPTS
 from ext4kit.cli.options import Command, CommonOptions, Decorator, shared
 from ext4kit.cli.outputs import check_places
@@ -26,6 +26,7 @@ from ext4kit.cli.telling import tell_line
 from ext4kit.errors import RequestError
 from ext4kit.evidence import Volume
 from ext4kit.opening import Image
+from ext4kit.output.names import image_name
 from ext4kit.report.records import section
 from ext4kit.report.safe import printable_text
 
@@ -33,12 +34,15 @@ if TYPE_CHECKING:
     from ext4kit.export import Target
 
 Values = Mapping[str, object]
-_FOLDER, _PAGE = "out", "html"  # arguments that name outputs, in addition to `Target`
+_IN_SEVERAL = "ext4kit.several"  # key in the context of a command that runs several times
+_FOLDER, _FILES = "out", ("html", "navigator")  # arguments that name outputs, beside `Target`
 
 
 def for_each_volume(
-    lost: bool = False, more: bool = False, times: bool = False, zone: bool = True
-) -> Decorator:
+    lost: bool = False, more: bool = False, times: bool = False, zone: bool = True,
+    root: bool = False,
+    end: Callable[[Values, list[str]], None] = lambda _values, _failed: None,
+) -> Decorator:  # fmt: skip
     """Give a command the shared options, and run it for each selected image and volume.
 
     Args:
@@ -46,12 +50,15 @@ def for_each_volume(
         more: offer further arguments IMAGE.
         times: offer `--from-now`.
         zone: offer `--tz`.
+        root: offer `--root`.
+        end: called at the end of several runs, with the values of the command and the names of
+            images and volumes that could not be read.
     """
-    options = shared(lost=lost, several=True, more=more, times=times, zone=zone)
-    return lambda command: options(_each_volume(command))
+    options = shared(lost=lost, several=True, more=more, times=times, zone=zone, root=root)
+    return lambda command: options(_each_volume(command, end))
 
 
-def _each_volume(command: Command) -> Command:
+def _each_volume(command: Command, end: Callable[[Values, list[str]], None]) -> Command:
 
     @functools.wraps(command)
     def run(*arguments: object, options: CommonOptions, **values: object) -> object:
@@ -65,11 +72,16 @@ def _each_volume(command: Command) -> Command:
         names = _names(images)
         _check_outputs(values, names)
         one = functools.partial(_run, functools.partial(command, *arguments), values)
-        worst = DONE
+        click.get_current_context().meta[_IN_SEVERAL] = True
+        worst, failed = DONE, list[str]()
         for image, name in zip(images, names, strict=True):
             wanted = replace(options, image=image, images=(), more=(), all_volumes=False)
             work = functools.partial(_each, one, wanted, options.all_volumes, name)
-            worst = max(worst, _code_of(work))
+            code = _code_of(work)
+            if code > INCOMPLETE:
+                failed.append(name)
+            worst = max(worst, code)
+        end(values, failed)
         if worst != DONE:
             raise click.exceptions.Exit(worst)
         return None
@@ -77,14 +89,16 @@ def _each_volume(command: Command) -> Command:
     return run
 
 
+def is_one_of_several() -> bool:
+    """Whether the command runs for several images or volumes, and this is one of the runs."""
+    return _IN_SEVERAL in click.get_current_context().meta
+
+
 def _names(images: tuple[Path, ...]) -> list[str]:
     """A name for each image: the file name, with a number if an earlier image has the same name."""
     names: list[str] = []
     for image in images:
-        name, number = image.name or "image", 2
-        while name in names:
-            name, number = f"{image.name or 'image'}-{number}", number + 1
-        names.append(name)
+        names.append(image_name(image, names))
     return names
 
 
@@ -171,7 +185,7 @@ def _file_of(key: str, value: object) -> Path | None:
     """The output file that an argument names; None if it does not name one."""
     if isinstance(value, _target()):
         return value.path
-    return value if isinstance(value, Path) and key == _PAGE else None
+    return value if isinstance(value, Path) and key in _FILES else None
 
 
 def _target() -> type[Target]:
@@ -198,3 +212,5 @@ def _check_outputs(values: Values, names: list[str]) -> None:
             start = glob.escape(f"{path.stem}-{name}-volume-")
             there = path.parent.glob(f"{start}[0-9]*{glob.escape(path.suffix)}")
             check_places(None, [*there, _beside(path, f"{name}-volume-1")])
+        if path is not None:
+            check_places(None, [path])  # for what is of all of them

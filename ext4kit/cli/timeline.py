@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.progress import progress
 from ext4kit.cli.selecting import SelectionOptions, event_selection
-from ext4kit.cli.session import opened, show
+from ext4kit.cli.session import Session, opened, show
 from ext4kit.cli.several import for_each_volume
 from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import TIME_HELP, TypedTime, moment
+from ext4kit.cli.zones import zone_of_lines
 from ext4kit.errors import RequestError
 from ext4kit.report.event_bursts import burst_lines, burst_record
 from ext4kit.report.timeline import timeline_lines, timeline_records
 from ext4kit.timeline import EventFilter, EventKind
 from ext4kit.timeline.event_bursts import event_bursts
+
+if TYPE_CHECKING:
+    from ext4kit.report.timeline_logs import LinesAmongEvents
 
 _EXAMPLE = """\b
 Examples:
@@ -57,6 +63,13 @@ Examples:
 @click.option("--no-hints", is_flag=True, help="Omit hints.")
 @click.option("--bursts", is_flag=True, help="Group the events of many files by folder and time.")
 @click.option("--all-hints", is_flag=True, help="List each hint on a separate line.")
+@click.option(
+    "--logs",
+    "with_logs",
+    is_flag=True,
+    help="Show log lines that are no longer in the logs among the events.",
+)
+@click.option("--all-logs", is_flag=True, help="Show the lines of live logs too.")
 def command(
     options: CommonOptions,
     chosen: SelectionOptions,
@@ -67,6 +80,8 @@ def command(
     no_hints: bool,
     bursts: bool,
     all_hints: bool,
+    with_logs: bool,
+    all_logs: bool,
 ) -> None:
     """List events in IMAGE, from successive states of inodes and directories in the journal.
 
@@ -87,11 +102,17 @@ def command(
     are on one line. Copying and unpacking tools leave times that are older than the creation of the
     inode, or in whole seconds; files with only such hints are counted by directory. --all-hints and
     --json list each hint.
+
+    With --logs, the lines that `logs` finds are shown at their own times; with --all-logs, those of
+    live logs too. --since, --until, PATHs, --path, --name, --inode, --type and --owner select them
+    by their time and their log; --kind selects events alone. Lines without a time are counted.
     """
     wanted_kinds = _kinds(event_kinds, no_hints, all_hints)
+    if bursts and (with_logs or all_logs):
+        raise RequestError("--bursts groups events; it cannot be combined with log lines")
     with opened(options) as session:
         period = session.time_of(since), session.time_of(until)
-        wanted = EventFilter(chosen.selection(session.time_of), path, *period, wanted_kinds)
+        wanted = EventFilter(chosen.selection(session), path, *period, wanted_kinds)
         with progress(options.quiet, "reading the journal") as tell:
             timeline = session.workspace.timeline(tell)
         if bursts:
@@ -99,8 +120,9 @@ def command(
             show(options, map(burst_record, found), burst_lines(found))
             is_empty = not found
         else:
-            records = timeline_records(timeline, wanted)
-            lines = timeline_lines(timeline, wanted, all_hints)
+            logs = _lines(session, wanted, all_logs) if with_logs or all_logs else None
+            records = timeline_records(timeline, wanted, logs)
+            lines = timeline_lines(timeline, wanted, all_hints, logs)
             is_empty = show(options, records, lines) == 1  # only the summary
         if is_empty:
             session.answers.tell_no_events(wanted, timeline)
@@ -109,6 +131,16 @@ def command(
             )
             for text in filter(None, map(session.inode_text, chosen.numbers)):
                 tell_line(f"ext4kit: {text}")
+
+
+def _lines(session: Session, wanted: EventFilter, with_live: bool) -> LinesAmongEvents:
+    """The log lines to show among the events."""
+    from ext4kit.logs import find_log_lines
+    from ext4kit.report.timeline_logs import LinesAmongEvents
+
+    zone = zone_of_lines(session.fs)
+    found = find_log_lines(session.workspace, zone, None, with_live, session.step)
+    return LinesAmongEvents(found, wanted, str(zone))
 
 
 def _kinds(kinds: tuple[str, ...], no_hints: bool, all_hints: bool) -> tuple[EventKind, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ext4kit.cli.custody import Custody, custody, keeping
+from ext4kit.cli.custody import Custody, begin, custody, keeping
 from ext4kit.cli.finding import sources_option
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
@@ -15,10 +15,17 @@ from ext4kit.cli.progress import progress
 from ext4kit.cli.session import Session, opened, show
 from ext4kit.cli.telling import tell_line
 from ext4kit.errors import RequestError
-from ext4kit.output import MANIFEST, Manifest, OutputDirectory, UnwritableError, output_limit
+from ext4kit.output import MANIFEST, Manifest, OutputDirectory, Written, output_limit
+from ext4kit.output.writing import Parts, TreeWriter
+from ext4kit.reasons import Reason
 from ext4kit.recovery.file_versions import FileVersion, find_versions
 from ext4kit.recovery.search_sources import SearchSource
-from ext4kit.report.file_versions import difference_lines, version_lines, version_record
+from ext4kit.report.file_versions import (
+    FileVersionRecord,
+    difference_lines,
+    version_lines,
+    version_record,
+)
 from ext4kit.report.safe import shown
 
 _EXAMPLE = """\b
@@ -65,6 +72,7 @@ def command(
         found = versions_of(session, target, sources - {SearchSource.RUNS})
         if out is not None:
             with keeping(custody, session, out) as case:
+                begin(case, session, out)
                 _write(session, found, out)
                 case.counts = {"files": len(found)}
         if pair:
@@ -103,18 +111,40 @@ def _compare(old: FileVersion, new: FileVersion, path: bytes) -> None:
 def _write(session: Session, found: list[FileVersion], out: Path) -> None:
     """Write all versions and their manifest."""
     output = OutputDirectory(out, session.evidence_files, output_limit(session.fs.blocks))
-    with Manifest(out) as manifest:
-        for version in found:
-            written, path = None, version.path or b"file"
-            if version.content is not None:
-                name = b"%s.%d" % (path.rpartition(b"/")[2], version.number)
-                try:
-                    chunks = version.content.chunks()
-                    written = output.write((name,), chunks, f"inode-{version.inode.number}")
-                except UnwritableError as error:
-                    session.fs.problems.add(shown(path), error.reason.text)
-                session.is_incomplete |= bool(written and written.lost)
-            manifest.append(version_record(version, written))
+    with output.manifest() as manifest:
+        _Versions(session, output, manifest).write_all(found)
     output.report(session.fs.problems)
     if not session.options.quiet:
         tell_line(f"note: {len(found):,} versions and {MANIFEST} are in {out}")
+
+
+class _Versions(TreeWriter[FileVersion]):
+    """Writes versions of a file as NAME.1, NAME.2 ..."""
+
+    def __init__(self, session: Session, output: OutputDirectory, manifest: Manifest) -> None:
+        super().__init__(output, manifest)
+        self._session = session
+
+    def take(self, version: FileVersion) -> None:
+        """Write a version, or its record alone."""
+        name = (version.path or b"file").rpartition(b"/")[2]
+        self.put(version, (b"%s.%d" % (name, version.number),), self._write)
+
+    def _write(self, version: FileVersion, path: Parts) -> Written | None:
+        content = version.content
+        if content is None:
+            return None
+        mark = f"inode-{version.inode.number}"
+        return self.output.write(path, content.chunks(), mark, size=content.size)
+
+    def record(
+        self, version: FileVersion, written: Written | None, found: list[Reason]
+    ) -> FileVersionRecord:
+        """The record of a version."""
+        return version_record(version, written, found)
+
+    def count(self, version: FileVersion, written: Written | None, found: list[Reason]) -> None:
+        """Tell its problems."""
+        for each in found:
+            self._session.fs.problems.add(shown(version.path or b"file"), each.text)
+        self._session.is_incomplete |= bool(written and written.lost)

@@ -67,6 +67,14 @@ def zone_of_image(fs: FileSystem) -> Zone:
     return zone
 
 
+def zone_of_lines(fs: FileSystem) -> Zone:
+    """The zone of log lines that state none: that of the image, UTC where it records none."""
+    try:
+        return zone_of_image(fs)
+    except RequestError:
+        return UTC
+
+
 def tell_zone() -> None:
     """Print the zone of the times that follow, unless it is UTC."""
     if line := zone_line():

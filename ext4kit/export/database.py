@@ -1,7 +1,7 @@
 """A case as an SQLite database, for the standard client, Datasette and other programs.
 
-`schema.sql` declares the tables, `indexes.sql` the indexes. The file must not exist yet. An
-unfinished database is named `*.incomplete`, like every output.
+`schema.sql` declares the tables, `indexes.sql` the indexes. The file must be empty. An unfinished
+database is named `*.incomplete`, like every output.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ext4kit.report.timeline import plain_value
 from ext4kit.timeline import Event
 from ext4kit.timeline.events import EventValue
 from ext4kit.triage import Indicator, Sighting
-from ext4kit.triage.suspicions.rules import Rule
+from ext4kit.triage.rules.rule import Rule
 from ext4kit.verify import Finding, Verification
 
 _NO_SIGNS = "not searched: they need all files and events"
@@ -186,7 +186,7 @@ def _sign(volume: int, rule: Rule, seen: Sighting) -> Row:
         "size": held(seen.size),
         "mode": seen.mode,
         "grade": seen.grade.value if seen.grade else None,
-        "note": seen.note or None,
+        "note": seen.note or (seen.lines.text if seen.lines else None) or None,
     }
 
 

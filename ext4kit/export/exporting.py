@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -19,13 +20,14 @@ from ext4kit.export.rows import Batch, RowState, gone_batches, live_batches
 from ext4kit.export.tabular import CsvTable, JsonLines
 from ext4kit.export.timesketch import TimesketchCsv, TimesketchJsonl
 from ext4kit.known.digests import Digester
-from ext4kit.output.new_file import new_file, new_text
+from ext4kit.output.new_file import new_text, unfinished_file
 from ext4kit.problems import Problem
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
 from ext4kit.selection import Selection
 from ext4kit.timeline import EventKind, Timeline
 from ext4kit.triage import Indicator
-from ext4kit.triage.suspicions import find_indicators
+from ext4kit.triage.rules.reading import own_rules
+from ext4kit.triage.suspicions import SignOptions, find_signs
 from ext4kit.units import Progress, ProgressStep
 from ext4kit.verify import Verification
 from ext4kit.workspace import Workspace
@@ -68,7 +70,7 @@ class Export:
     """
 
     def __init__(self, subject: Subject, formats: dict[str, Format]) -> None:
-        self.fs, self.image = subject.fs, subject.image
+        self.fs, self.image, self._rules = subject.fs, subject.image, subject.rules or own_rules()
         self.formats = formats
         self.counts: Counter[str] = Counter()
         self.grades: Counter[Grade] = Counter()
@@ -168,9 +170,8 @@ class Export:
         if self.wants_signs:
             signs = None
             if with_signs:
-                disguises = self.image.evidence.disguises
-                with step("searching signs"):
-                    signs = find_indicators(self.fs, found, timeline, _MOST_SIGHTINGS, disguises)
+                options = SignOptions(self._rules, _MOST_SIGHTINGS, self.image.evidence.disguises)
+                signs = find_signs(workspace, found, timeline, options, step)
                 del found, timeline
             self.signs(signs)
         if self.wants_findings:
@@ -198,7 +199,7 @@ def exporting(
 
     Raises:
         RequestError: a file exists already.
-        OutputError: a file could not be written; its written part is named `*.incomplete`.
+        OutputError: a file could not be written; it is still named `*.incomplete`.
     """
     with ExitStack() as stack:
         formats = {each.format: _opened(each, subject, evidence, stack) for each in targets}
@@ -214,8 +215,9 @@ def _opened(
 ) -> Format:
     if target.format == DATABASE:
         assert target.path is not None
-        stack.enter_context(new_file(target.path, evidence))
-        return stack.enter_context(closing(Database(subject, target.path)))
+        os.environ.setdefault("SQLITE_TMPDIR", str(target.path.absolute().parent))
+        made = stack.enter_context(unfinished_file(target.path, evidence))
+        return stack.enter_context(closing(Database(subject, made.path)))
     if target.path is None:
         return TEXT_FORMATS[target.format](subject, sys.stdout)
     stream = stack.enter_context(new_text(target.path, evidence))

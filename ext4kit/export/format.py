@@ -13,7 +13,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.opening import Image
 from ext4kit.problems import Problem
 from ext4kit.timeline import Event
-from ext4kit.triage import Indicator
+from ext4kit.triage import Indicator, Rule
 from ext4kit.verify import Verification
 
 
@@ -31,6 +31,7 @@ class Subject:
         operator, case_number: as given; "" for none.
         hashes: names of the requested hashes.
         fractions: whether times in a bodyfile have nine decimal places.
+        rules: the rules of signs; by default, those of the package.
     """
 
     image: Image
@@ -43,6 +44,7 @@ class Subject:
     case_number: str = ""
     hashes: tuple[HashName, ...] = ()
     fractions: bool = False
+    rules: Sequence[Rule] = ()
 
 
 class Format:

@@ -18,6 +18,8 @@ from ext4kit.report.records import json_line
 from ext4kit.report.safe import printable
 from ext4kit.report.timeline import event_text
 from ext4kit.timeline import Event
+from ext4kit.triage import Indicator
+from ext4kit.triage.suspicions.sessions import Deed, find_sessions
 from ext4kit.zones import UTC, times_in
 
 _TIMES = {  # times of a row
@@ -28,6 +30,7 @@ _TIMES = {  # times of a row
     "dtime": "Deletion Time",
 }
 _COMMIT = "Journal Commit Time"
+_SIGN = "Sign"
 _GONE_BY = "Deleted At The Latest"
 _TIMED = ("message", "datetime", "timestamp", "timestamp_desc")
 
@@ -49,6 +52,7 @@ class EventFacts(TypedDict, total=False):
     grade: str | None
     event: str
     transaction: int | None
+    tag: list[str]  # labels of Timesketch
 
 
 COLUMNS = (*_TIMED, *EventFacts.__annotations__)
@@ -62,6 +66,7 @@ class Timesketch(TextFormat):
     """
 
     takes_events: ClassVar[bool] = True
+    takes_signs: ClassVar[bool] = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -98,6 +103,16 @@ class Timesketch(TextFormat):
             if event.time is not None:
                 head, tail = self.around(*_event(event))
                 lines.append(head + self.between(event.time, _COMMIT) + tail)
+        self._write(lines)
+
+    def signs(self, found: Sequence[Indicator] | None) -> None:
+        """Write one row per change of a file that has signs, with its rules as tags."""
+        techniques = {one.rule.code: one.rule.attack for one in found or ()}
+        lines = []
+        for session in find_sessions(found or (), ()):
+            for deed in session.deeds:
+                head, tail = self.around(*_deed(deed, techniques))
+                lines.append(head + self.between(deed.time, _SIGN) + tail)
         self._write(lines)
 
     def _write(self, lines: list[str]) -> None:
@@ -144,6 +159,8 @@ def _cell(value: object) -> str:
     if isinstance(value, str):
         text = guarded(value)
         return '"' + (text.replace('"', '""') if '"' in text else text) + '"'
+    if isinstance(value, list):
+        return _cell(",".join(value))
     return "" if value is None else str(value)
 
 
@@ -200,4 +217,19 @@ def _event(event: Event) -> tuple[str, EventFacts]:
         "uid": event.uid,
         "event": kind,
         "transaction": event.transaction,
+    }
+
+
+def _deed(deed: Deed, techniques: Mapping[str, Sequence[str]]) -> tuple[str, EventFacts]:
+    """(message, facts) of a change of a file that has signs."""
+    path = None if deed.path is None else printable(deed.path) or "/"
+    attack = dict.fromkeys(each for code in deed.codes for each in techniques[code])
+    return f"sign: {deed.what} {path or '(path unknown)'}", {
+        "data_type": "ext4:sign",
+        "source_short": "SIGN",
+        "filename": path,
+        "inode": deed.inode,
+        "uid": deed.uid,
+        "event": deed.what,
+        "tag": [*deed.codes, *attack],
     }

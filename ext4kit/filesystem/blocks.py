@@ -76,6 +76,15 @@ def read_blocks_or_zeros(blocks: BlockReader, numbers: Int64s) -> tuple[Bytes2D,
     return rows, inside
 
 
+def read_run_or_zeros(blocks: BlockReader, first: int, count: int) -> tuple[memoryview, int]:
+    """(bytes of consecutive blocks, number of unreadable ones); unreadable blocks are zeros."""
+    try:
+        return blocks.read(first, count), 0
+    except AccessError:
+        rows, readable = read_blocks_or_zeros(blocks, first + np.arange(count))
+        return rows.reshape(-1).data, int((~readable).sum())
+
+
 class SourceBlocks:
     """Blocks read directly from a byte source."""
 

@@ -42,12 +42,21 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a file, streamed in chunks of at most 4 MiB."""
+    """The content of a file, streamed in chunks of at most 4 MiB.
+
+    Attributes:
+        blocks: reader of its blocks.
+        size: bytes.
+        runs: its blocks; None if it has none.
+        inline: its bytes, without blocks.
+        skip: bytes of its first block that do not belong to it.
+    """
 
     blocks: BlockReader
     size: int
     runs: Runs | None = None
     inline: bytes = b""
+    skip: int = 0
 
     @property
     def stored(self) -> int:
@@ -55,6 +64,13 @@ class Content:
         if self.runs is None:
             return min(len(self.inline), self.size)
         return sum(length for _, length, place in self.segments() if place is not None)
+
+    @property
+    def stored_end(self) -> int:
+        """End of the last stored byte, also an unwritten one; a damaged size can be far behind."""
+        if self.runs is None:
+            return min(len(self.inline), self.size)
+        return max((start + length for start, length, _ in self.segments()), default=0)
 
     @property
     def is_overfull(self) -> bool:
@@ -95,7 +111,7 @@ class Content:
         """The whole content of a small file that is one run (the common case), else None."""
         first, size, block_size = int(run.physical[0]), self.size, self.blocks.block_size
         count = -(-size // block_size)
-        if run.logical[0] or run.unwritten[0] or not 0 < count <= run.length[0]:
+        if run.logical[0] or run.unwritten[0] or not 0 < count <= run.length[0] or self.skip:
             return None
         if size > CHUNK_BYTES or first + count > self.blocks.blocks_count:
             return None
@@ -112,12 +128,13 @@ class Content:
         columns = (runs.logical, runs.length, runs.physical, runs.unwritten)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for logical, count, physical, unwritten in rows:
-            start = max(logical * size, end)  # overlapping runs: the first one counts
-            end = min((logical + count) * size, self.size)
+            first = logical * size - self.skip
+            start = max(first, end)  # overlapping runs: the first one counts
+            end = min(first + count * size, self.size)
             if end <= start:
                 end = max(end, start)
                 continue
-            place = physical * size + start - logical * size
+            place = physical * size + start - first
             yield start, end - start, None if unwritten else place
 
     def read(self, offset: int, length: int) -> bytes:
@@ -251,8 +268,10 @@ class GradedContent:
         content: parts that are lost read as zeros.
         grade: of the content.
         reasons: why it is not intact, and notes on it.
+        lost: (offset, length) of the parts that are lost, in bytes.
     """
 
     content: Content
     grade: Grade
     reasons: tuple[Reason, ...] = ()
+    lost: tuple[tuple[int, int], ...] = ()

@@ -34,7 +34,7 @@ from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problems
 from ext4kit.reasons import Reason
 
-ROOT = 2
+BAD_BLOCKS, ROOT, BOOT, RESIZE, JOURNAL = 1, 2, 5, 7, 8  # reserved (kernel fs/ext4/ext4.h)
 INODES_AT_ONCE = 1 << 16
 _TREE_BLOCKS_AT_ONCE = 1 << 10
 _MOST_NAMED = 64  # consecutive unreadable inodes that are reported one by one

@@ -55,6 +55,11 @@ class LiveNode(Node):
         return None if self._graded is None else self._graded.grade
 
     @property
+    def lost(self) -> tuple[tuple[int, int], ...]:
+        """(offset, length) of the bytes that are lost as of a transaction."""
+        return () if self._graded is None else self._graded.lost
+
+    @property
     def _graded(self) -> GradedContent | None:
         return None if self.inode is None else self.fs.graded_content(self.inode)
 
@@ -68,6 +73,20 @@ class LiveNode(Node):
         entries = [one for one in fs.entries(number) if one.name not in (b".", b"..")]
         entries.sort(key=lambda entry: entry.name)
         return _nodes(fs, self.path, [one.name for one in entries], [one.inode for one in entries])
+
+    def listed(self) -> LiveBatch | None:
+        """The entries of the directory as columns, by name; None if it has no entries on disk."""
+        fs, number = self.fs, self.id.inode
+        is_lost = number == ROOT and fs.root_is_lost
+        if self.inode is None or self.kind != "directory" or is_lost:
+            return None
+        entries = [one for one in fs.entries(number) if one.name not in (b".", b"..")]
+        entries.sort(key=lambda entry: entry.name)
+        start = self.path.rstrip(b"/") + b"/"
+        table = fs.inode_table(np.array([one.inode for one in entries], np.int64))
+        rows = np.arange(len(entries))
+        paths = [start + one.name for one in entries]
+        return LiveBatch(len(entries), len(entries), fs, paths, table, rows, 0)
 
     def child(self, name: bytes) -> Node | None:
         """The entry of the directory with a name."""

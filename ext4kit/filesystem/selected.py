@@ -39,6 +39,10 @@ def selected_rows(
     table = fs.inode_table(numbers[rows])
     known = fs.inodes_known(table.number)
     kept = ~known | _meets_conditions(table, selection)
+    if selection.places is not None:
+        is_directory = known & are_of_types(table.mode, frozenset(("directory",)))
+        for place in np.flatnonzero(kept & is_directory).tolist():
+            kept[place] = selection.places.have(paths[rows[place]], is_directory=True)
     if selection.content is not None:
         for place in np.flatnonzero(kept & known).tolist():
             name = paths[rows[place]].rpartition(b"/")[2]

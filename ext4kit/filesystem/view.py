@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
@@ -60,6 +61,17 @@ class NodeId(NamedTuple):
         return int.from_bytes(digest, "little") | _SYNTHETIC
 
 
+class FileState(StrEnum):
+    """Whether a file exists, was deleted, or is an earlier version of a file."""
+
+    LIVE = "live"
+    DELETED = "deleted"
+    EARLIER = "earlier"
+
+
+_FILE_STATES = frozenset(FileState)
+
+
 @dataclass(frozen=True)
 class Node:
     """A file, directory, link or device of a view.
@@ -80,6 +92,11 @@ class Node:
         return self.path.rpartition(b"/")[2]
 
     @property
+    def file_state(self) -> FileState:
+        """Its state; live in the tree of any file system."""
+        return FileState(self.id.state) if self.id.state in _FILE_STATES else FileState.LIVE
+
+    @property
     def kind(self) -> FileType:
         """File type."""
         return "file" if self.inode is None else self.inode.kind
@@ -98,6 +115,16 @@ class Node:
     def number(self) -> int | None:
         """Inode number."""
         return self.id.inode or None
+
+    @property
+    def content_inodes(self) -> tuple[int, ...]:
+        """Numbers of the inodes that have its content: several of merged directories, or none."""
+        return (self.id.inode,) if self.id.inode else ()
+
+    @property
+    def layer_path(self) -> bytes | None:
+        """Path in the image of the file in its layer of overlayfs; None without layers."""
+        return None
 
     @property
     def uid(self) -> int | None:
@@ -140,6 +167,13 @@ class Node:
         """
         return None
 
+    def readable(self) -> Content | None:
+        """The content of a file; None if it has none, or if its map cannot be read."""
+        try:
+            return self.content()
+        except (AccessError, CorruptError):
+            return None
+
     def link_target(self) -> bytes | None:
         """The target of a symlink.
 
@@ -159,8 +193,8 @@ class Node:
 
     def head(self) -> bytes:
         """Start of the content; b"" if there is none or it cannot be read."""
+        content = self.readable() if self.kind == "file" else None
         try:
-            content = self.content() if self.kind == "file" else None
             return b"" if content is None else content.head()
         except (AccessError, CorruptError):
             return b""
@@ -255,10 +289,7 @@ class NodeBatch(WalkBatch):
         """The runs of all contents; the owner of each is a row of the batch."""
         parts = [Runs.empty()]
         for row, node in enumerate(self.nodes):
-            try:
-                content = node.content() if node.kind == "file" else None
-            except (AccessError, CorruptError):
-                continue
+            content = node.readable() if node.kind == "file" else None
             if content is not None and content.runs is not None:
                 parts.append(content.runs.owned_by(row))
         return Runs.concat(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ext4kit.journal import SharedLog
 from ext4kit.recovery.summary import DeletedOverview, FolderDeletions
@@ -10,8 +11,10 @@ from ext4kit.report.phrases import command_text, count_text, duration_text, kind
 from ext4kit.report.safe import shown
 from ext4kit.report.tables import human_size
 from ext4kit.report.times import time_text
-from ext4kit.triage.facts import DeletionStats
 from ext4kit.units import NANOSECONDS
+
+if TYPE_CHECKING:
+    from ext4kit.triage.facts import DeletionStats
 
 MOST_FOLDERS = 8
 

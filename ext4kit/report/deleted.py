@@ -9,6 +9,7 @@ from ext4kit import fields
 from ext4kit.bursts import BurstCause
 from ext4kit.errors import quoted
 from ext4kit.fields import json_name
+from ext4kit.history.wiping import Wiping
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade, RecoveryResult, is_written
 from ext4kit.recovery.manifest import FileFacts, FileIdentity, file_facts, file_identity
 from ext4kit.recovery.model import Unbound
@@ -104,11 +105,29 @@ def _path_with_notes(file: DeletedFile) -> str:
         notes.append(f"{file.blocks_reused:,} of {file.blocks:,} blocks reused")
     if file.superseded:
         notes.append("earlier version")
-    if file.former_paths:
-        notes.append(f"formerly {', '.join(map(shown, file.former_paths))}")
+    notes += _past_notes(file)
     if file.first_block is not None:
         notes.append(f"matched by position on disk, {_file_type_text(file)}")
     return f"{path}  [{', '.join(notes)}]" if notes else path
+
+
+def _past_notes(file: DeletedFile) -> list[str]:
+    """Notes about what happened to a file before its deletion."""
+    notes: list[str] = []
+    if file.wiping is not None and not file.superseded:
+        notes.append(wiping_text(file.wiping))
+    if file.former_paths:
+        notes.append(f"formerly {', '.join(map(shown, file.former_paths))}")
+    return notes
+
+
+def wiping_text(wiping: Wiping) -> str:
+    """How a wiping program changed a file: `wiped as by shred or wipe, renamed 15 times`."""
+    text = f"{'wiped' if wiping.is_certain else 'possibly wiped'} as by {wiping.tools}"
+    if wiping.names:
+        text += f", renamed {count_text(len(wiping.names), 'time')}"
+        text += ", name before unknown" * (wiping.true_name is None)
+    return text if wiping.size is None else f"{text}, {wiping.size:,} bytes before"
 
 
 def _file_type_text(file: DeletedFile) -> str:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Literal, TypedDict, cast
+from hashlib import sha256
+from typing import Annotated, Literal, Self, TypedDict, cast
 
 import numpy as np
 
 from ext4kit import fields
-from ext4kit.errors import AccessError, quoted
+from ext4kit.errors import AccessError, RequestError, quoted
 from ext4kit.evidence import Volume
 from ext4kit.filesystem import FileSystem
 from ext4kit.history.journal_gaps import find_journal_gaps
 from ext4kit.history.places import Ground
 from ext4kit.journal import BlockHistory, Log
+from ext4kit.output import hash_zeros
 from ext4kit.parsers.group import GroupFlags
 from ext4kit.parsers.inode import inode_checksums_ok, parse_inodes
 from ext4kit.recovery.evidence_places import EntryPlace, EvidencePlaces, InodePlace, Place
-from ext4kit.recovery.manifest import RecoveredFile, Trust
-from ext4kit.recovery.model import Grade
+from ext4kit.recovery.manifest import RecoveredFile, Trust, manifest_record
+from ext4kit.recovery.model import DeletedFile, Grade
 from ext4kit.report.deleted import GRADE_MEANINGS
+from ext4kit.report.phrases import count_text
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import fold_row
 from ext4kit.report.times import exact_time
 from ext4kit.zones import UTC, times_in
 
+_MOST_HASHED = 16 << 30  # bytes, including holes
 MOST_RUNS = 32  # listed runs; further ones are only counted
 GROUNDS = {
     Ground.JOURNAL: "The journal records the path of the directory at the time of the deletion.",
@@ -65,8 +69,24 @@ class Explanation:
         self.frame = volume.frame
         self.evidence = record.get("evidence") or cast("EvidencePlaces", {})  # read with `get`
 
+    @classmethod
+    def of(cls, fs: FileSystem, volume: Volume, file: DeletedFile) -> Self:
+        """The explanation of a deleted file; reads its content for the hash."""
+        return cls(fs, volume, {**manifest_record(file, None), "sha256": _hash_of(file)})
+
     def sentences(self) -> list[str]:
-        """All sentences, in order."""
+        """All sentences, in order.
+
+        Raises:
+            RequestError: the record has no evidence.
+        """
+        try:
+            return self._sentences()
+        except (LookupError, TypeError, ValueError) as error:
+            text = "this record has no evidence to explain; give the manifest of a `recover`"
+            raise RequestError(text) from error
+
+    def _sentences(self) -> list[str]:
         parts = [self._identity(), self._inode(), self._freed(), self._map(), self._digest()]
         parts += [self._runs(), self._lost(), self._name(), self._searched(), self._grade()]
         return [printable_text(text) for part in parts for text in part]
@@ -243,6 +263,25 @@ class Explanation:
         ground = self.record.get("path_ground")
         if ground is not None:
             yield GROUNDS[ground]
+        yield from self._wiped()
+
+    def _wiped(self) -> Iterator[str]:
+        wiped = self.record.get("wiped")
+        if wiped is None:
+            return
+        names = [quoted(one["name"]) for one in wiped["names"]]
+        if names:
+            given = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+            yield (
+                f"Before the deletion the file got {count_text(len(names), 'name')}, {given}, as"
+                f" {wiped['tool']} gives; the name before them is"
+                f" {'that of this record' if wiped['true_name'] else 'unknown'}."
+            )
+        else:
+            how = "was overwritten" if wiped["certain"] else "may have been overwritten"
+            yield f"Its sizes show that it {how}, as by {wiped['tool']}."
+        if wiped["size"] is not None:
+            yield f"It had {wiped['size']:,} bytes before that."
 
     def _searched(self) -> Iterator[str]:
         log = self._log
@@ -266,6 +305,19 @@ class Explanation:
         yield f"Grade {grade}: {GRADE_MEANINGS[grade]}."
         for reason in self.record["problems"]:
             yield f"Reason: {reason.rstrip('.')}."
+
+
+def _hash_of(file: DeletedFile) -> str | None:
+    """SHA-256 of the remaining bytes; None if there are none or the size exceeds `_MOST_HASHED`."""
+    content, digest = file.content(), sha256()
+    if content is None or content.size > _MOST_HASHED or file.grade is Grade.OVERWRITTEN:
+        return None
+    for chunk in content.chunks():
+        if chunk.data is None:
+            hash_zeros(digest, chunk.length)
+        else:
+            digest.update(chunk.data)
+    return digest.hexdigest()
 
 
 def explanation_lines(sentences: list[str]) -> list[str]:

@@ -50,6 +50,11 @@ def sum_line(file: FileHashes, algorithm: HashName, top: bytes, is_shown: bool) 
     digest = file.digests[algorithm].encode()
     if is_shown:
         return digest + b"  " + printable(name).encode() + b"\n"
+    return digest_line(digest, name)
+
+
+def digest_line(digest: bytes, name: bytes) -> bytes:
+    """A line as GNU sha256sum writes it: a name with a line end or a backslash is escaped."""
     mark = b""
     for plain, escaped in _ESCAPES.items():
         if plain in name:

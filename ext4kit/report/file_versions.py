@@ -11,6 +11,7 @@ from ext4kit.errors import RequestError
 from ext4kit.fields import json_name
 from ext4kit.filesystem.content import ContentStream
 from ext4kit.output import Written
+from ext4kit.reasons import Reason, texts
 from ext4kit.recovery import Grade
 from ext4kit.recovery.file_versions import Change, FileVersion
 from ext4kit.recovery.manifest import FileMoment, moment_record
@@ -61,8 +62,16 @@ class FileVersionRecord(fields.PathOrNone):
     sha256: fields.Sha256 | None
 
 
-def version_record(version: FileVersion, written: Written | None = None) -> FileVersionRecord:
-    """The record of a version; `written` is the output file with its content."""
+def version_record(
+    version: FileVersion, written: Written | None = None, found: Sequence[Reason] = ()
+) -> FileVersionRecord:
+    """The record of a version.
+
+    Args:
+        version: the version.
+        written: the output file with its content.
+        found: why it was not written as it should be.
+    """
     inode, ended = version.inode, version.ended
     return {
         "record": "file version",
@@ -87,7 +96,7 @@ def version_record(version: FileVersion, written: Written | None = None) -> File
         },
         "live": version.is_live,
         "grade": version.grade,
-        "problems": list(version.file.problems) if version.file else [],
+        "problems": [*(version.file.problems if version.file else ()), *texts(found)],
         "output": written.path if written else None,
         "sha256": written.sha256 if written else None,
     }  # fmt: skip
@@ -98,12 +107,12 @@ def version_lines(versions: Sequence[FileVersion], path: bytes) -> list[str]:
     rows = [
         (
             str(one.number),
-            _committed(one),
+            committed_text(one),
             time_text(one.inode.mtime),
             str(one.inode.size),
             str(one.inode.number),
             "live" if one.grade is None else str(one.grade),
-            _happened(one, path),
+            happened_text(one, path),
         )
         for one in versions
     ]
@@ -114,12 +123,13 @@ def version_lines(versions: Sequence[FileVersion], path: bytes) -> list[str]:
     ]
 
 
-def _committed(version: FileVersion) -> str:
+def committed_text(version: FileVersion) -> str:
+    """When the first transaction that shows a version was committed; "-" if none does."""
     moment = version.committed
     return "-" if moment is None else time_text(moment.time)
 
 
-def _happened(version: FileVersion, path: bytes) -> str:
+def happened_text(version: FileVersion, path: bytes) -> str:
     """The change that created a version, and how the file ended after it, in words."""
     words = []
     for change in version.changes:

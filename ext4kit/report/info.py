@@ -11,6 +11,7 @@ from ext4kit.errors import AccessError
 from ext4kit.fields import Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import LOST
+from ext4kit.filesystem.inodes import BAD_BLOCKS
 from ext4kit.history.writer import Version, Writer, find_writer
 from ext4kit.journal import Log
 from ext4kit.parsers.features import READ_FULLY
@@ -31,7 +32,6 @@ from ext4kit.report.superblock_facts import (
     superblock_record,
 )
 
-BAD_BLOCKS_INODE = 1
 _VERDICTS = {True: "ok", False: "BAD", None: "not stored"}  # by the result of a checksum test
 
 
@@ -127,7 +127,7 @@ def _own_facts(fs: FileSystem, log: Log | None) -> Iterator[Fact]:
 def _bad_blocks(fs: FileSystem) -> list[tuple[int, int]]:
     """(first, last) of each run of blocks that inode 1 reserves as bad blocks."""
     try:
-        inode = fs.inode(BAD_BLOCKS_INODE)  # it has a block map, but neither type nor size
+        inode = fs.inode(BAD_BLOCKS)  # it has a block map, but neither type nor size
         runs = fs.block_map_from(inode.i_block, inode.flags, size=1)
     except AccessError as error:
         fs.problems.add("bad blocks inode", str(error))

@@ -14,6 +14,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.parsers import acl
 from ext4kit.parsers.inode import Inode, InodeFlags
 from ext4kit.report.listing import mode_text
+from ext4kit.report.overlay_text import overlay_text
 from ext4kit.report.safe import printable, printable_text, shown
 from ext4kit.report.superblock_facts import Fact, fact_lines
 from ext4kit.report.times import exact_time
@@ -28,14 +29,14 @@ Row = tuple[int, int, int, bool]  # file block, block count, file system block, 
 def inode_lines(fs: FileSystem, inode: Inode, path: bytes) -> list[str]:
     """The facts, the block map as a table, the attributes and the access control lists."""
     attributes = fs.xattrs(inode)
-    lines, rows = fact_lines(_facts(fs, inode, path)), _map_rows(fs, inode)
+    lines, rows = fact_lines(inode_facts(fs, inode, path)), _map_rows(fs, inode)
     if rows:
         lines.append(f"Block map:                {len(rows)} run{'s' * (len(rows) != 1)}")
         lines.append(f"  {'file block':>12}  {'blocks':>10}  {'first':>14}  {'last':>14}")
     for logical, length, physical, unwritten in rows:
         last, note = physical + length - 1, "  unwritten" if unwritten else ""
         lines.append(f"  {logical:>12}  {length:>10}  {physical:>14}  {last:>14}{note}")
-    return [*lines, *_attribute_lines(attributes)]
+    return [*lines, *_attribute_lines(attributes, fs)]
 
 
 def unknown_lines(path: bytes, reason: str) -> list[str]:
@@ -56,7 +57,8 @@ def unknown_record(path: bytes, reason: str) -> UnknownInodeRecord:
     return {"record": "inode", **json_name(path), "unknown": reason}
 
 
-def _facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
+def inode_facts(fs: FileSystem, inode: Inode, path: bytes) -> Iterator[Fact]:
+    """(label, value) of each field; None for a value that is left out."""
     yield "Path", shown(path)
     yield "Inode", str(inode.number)
     yield "Type", inode.kind
@@ -120,18 +122,20 @@ def _map_rows(fs: FileSystem, inode: Inode) -> list[Row]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _attribute_lines(attributes: dict[bytes, bytes]) -> Iterator[str]:
+def _attribute_lines(attributes: dict[bytes, bytes], fs: FileSystem) -> Iterator[str]:
     if attributes:
         yield "Extended attributes:"
     for name, value in attributes.items():
-        entries = _acl_entries(name, value)
+        entries = acl_entries(name, value)
         if entries is None:
             yield f"  {shown(name)} = {shown(value)}"
+            if text := overlay_text(name, value, fs):
+                yield f"    {text}"
         else:
             yield from (f"  {printable(name)}:", *(f"    {entry}" for entry in entries))
 
 
-def _acl_entries(name: bytes, value: bytes) -> list[str] | None:
+def acl_entries(name: bytes, value: bytes) -> list[str] | None:
     """The entries of an access control list in getxattr format; None for other attributes."""
     if name not in _ACLS or len(value) < 4 or value[0] != acl.XATTR_VERSION or (len(value) - 4) % 8:
         return None
@@ -160,10 +164,17 @@ class AclText(TypedDict):
     acl: list[str]
 
 
+class OverlayText(TypedDict):
+    """What an attribute of overlayfs says."""
+
+    overlay: str
+
+
 class XattrRecord(fields.Xattr):
-    """An extended attribute, with text for an access control list."""
+    """An extended attribute, with text for an access control list and for one of overlayfs."""
 
     acl: NotRequired[list[str]]
+    overlay: NotRequired[Annotated[str, "What an attribute of overlayfs says."]]
 
 
 class InodeRecord(fields.PathText, fields.LiveInode):
@@ -236,11 +247,13 @@ def inode_record(fs: FileSystem, inode: Inode, path: bytes) -> InodeRecord:
             {"file_block": row[0], "blocks": row[1], "block": row[2], "unwritten": row[3]}
             for row in _map_rows(fs, inode)
         ],
-        "xattrs": [_attribute_record(*pair) for pair in fs.xattrs(inode).items()],
+        "xattrs": [_attribute_record(fs, *pair) for pair in fs.xattrs(inode).items()],
     }
 
 
-def _attribute_record(name: bytes, value: bytes) -> XattrRecord:
-    exact, entries = base64.b64encode(value).decode("ascii"), _acl_entries(name, value)
+def _attribute_record(fs: FileSystem, name: bytes, value: bytes) -> XattrRecord:
+    exact, entries = base64.b64encode(value).decode("ascii"), acl_entries(name, value)
     text: AclText | Nothing = {"acl": entries} if entries else {}
-    return {**json_name(name, "name"), "value_base64": exact, **text}
+    said = overlay_text(name, value, fs)
+    overlay: OverlayText | Nothing = {"overlay": said} if said else {}
+    return {**json_name(name, "name"), "value_base64": exact, **text, **overlay}

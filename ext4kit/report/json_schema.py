@@ -25,7 +25,8 @@ Schema = dict[str, Any]
 RecordType = type | dict[str, Any]  # a `TypedDict`, a dataclass, or the annotations by field
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_TYPES = {int: "integer", str: "string", bool: "boolean", NoneType: "null", object: ""}
+_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null",
+          object: ""}  # fmt: skip
 
 
 def schema_of(kind: str, types: tuple[RecordType, ...], description: str = "") -> Schema:

@@ -19,7 +19,7 @@ from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.directories import DirTree
 from ext4kit.filesystem.filesystem import FOLDER
 from ext4kit.filesystem.inodes import ROOT
-from ext4kit.filesystem.selected import known_key_of
+from ext4kit.filesystem.selected import known_key_of, selected_rows
 from ext4kit.known.files import KnownFiles
 from ext4kit.parsers.inode import CRTIME_END, KINDS, InodeTable, is_fast_symlink
 from ext4kit.report import text_columns
@@ -126,6 +126,24 @@ def compared_names(
                     marks.append(match.source if match else "")
             given = [names[row] for row in rows]
             yield ListedNames(given, table.number[rows], each.folder, known=marks)
+
+
+def selected_names(
+    fs: FileSystem, found: Iterable[ListedNames], selection: Selection
+) -> Iterator[ListedNames]:
+    """The names of the selected files.
+
+    Args:
+        fs: the file system.
+        found: the names.
+        selection: the conditions.
+    """
+    for each in found:
+        above = b"" if each.folder is None else _path(each.folder) + b"/"
+        names = each.names
+        rows = selected_rows(fs, selection, [above + name for name in names], each.inode)
+        given = [names[row] for row in rows.tolist()]
+        yield ListedNames(given, each.inode[rows], each.folder)
 
 
 def plain_text(found: ListedNames) -> Iterator[bytes]:

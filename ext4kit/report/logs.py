@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
@@ -12,6 +12,7 @@ from ext4kit.fields import json_name
 from ext4kit.logs import LogFilter, LogFindings, LogKind, LogLine, Origin, Removal
 from ext4kit.logs.result import How
 from ext4kit.logs.stamps import TimeGround
+from ext4kit.logs.zeroed import ZeroedRecords
 from ext4kit.recovery.manifest import FileMoment, moment_record
 from ext4kit.recovery.model import TransactionTime
 from ext4kit.report.phrases import count_text
@@ -34,7 +35,11 @@ class RemovalFacts(TypedDict):
     """The proof that lines were removed from a log."""
 
     path: Annotated[str, "The log."]
-    how: Annotated[How, "cut out: lines before them stayed; emptied: all, without a copy."]
+    how: Annotated[
+        How,
+        "cut out: lines before and after them stayed; cut off: lines before them, as also an older"
+        " copy that was put back leaves them; emptied: all, and no copy has the log's name.",
+    ]
     after: Annotated[FileMoment | None, "The last transaction that shows the log with them."]
     before: Annotated[
         FileMoment | None, "The first transaction that shows it without; null for the disk."
@@ -48,7 +53,7 @@ class LineBytes(TypedDict):
 
 
 class LogLineRecord(fields.PathOrNone):
-    """A line of a text log, or a record of a binary one (`logs`)."""
+    """A line of a text log, or a record of a binary one (`logs`, `timeline --logs`)."""
 
     record: Literal["log line"]
     kind: Annotated[LogKind, "What it is of."]
@@ -77,10 +82,25 @@ class LogsSummary(TypedDict):
     removed: Annotated[int, "Lines with a proof of their removal."]
     views: Annotated[dict[str, int], "Lines by view."]
     live_logs: Annotated[int, "Live logs that were compared."]
+    zeroed: NotRequired[
+        Annotated[list[ZeroedFacts], "Logs of logins with records that were filled with zeros."]
+    ]
 
 
-class _Counts:
-    """Counts of the lines that are shown."""
+class ZeroedFacts(TypedDict):
+    """Records of zeros between other records of a log of logins."""
+
+    path: Annotated[str, "The log."]
+    records: fields.Count
+    offset: Annotated[int, "Byte of the first one."]
+
+
+class _Zeroed(TypedDict):
+    zeroed: NotRequired[list[ZeroedFacts]]
+
+
+class LineCounts:
+    """Numbers of the lines that are shown."""
 
     def __init__(self) -> None:
         self.views: Counter[Origin] = Counter()
@@ -88,6 +108,7 @@ class _Counts:
         self.removals: Counter[Removal] = Counter()
 
     def add(self, line: LogLine) -> None:
+        """Count a line."""
         self.views[line.origin] += 1
         self.grounds[line.ground] += 1
         if line.removal is not None:
@@ -96,7 +117,7 @@ class _Counts:
 
 def log_records(findings: LogFindings, wanted: LogFilter) -> Iterator[LogLineRecord | LogsSummary]:
     """The selected lines as records, in order, then their numbers."""
-    counts = _Counts()
+    counts = LineCounts()
     for line in findings.select(wanted):
         counts.add(line)
         yield log_record(line)
@@ -106,7 +127,15 @@ def log_records(findings: LogFindings, wanted: LogFilter) -> Iterator[LogLineRec
         "removed": counts.removals.total(),
         "views": {str(view): count for view, count in counts.views.items()},
         "live_logs": findings.live_logs,
+        **_zeroed(findings.zeroed),
     }
+
+
+def _zeroed(found: Sequence[ZeroedRecords]) -> _Zeroed:
+    each: list[ZeroedFacts] = [
+        {"path": printable(one.path), "records": one.count, "offset": one.offset} for one in found
+    ]
+    return {"zeroed": each} if each else {}
 
 
 def log_record(line: LogLine) -> LogLineRecord:
@@ -130,13 +159,18 @@ def log_record(line: LogLine) -> LogLineRecord:
         "block": line.block,
         "position": line.position,
         "torn": line.torn,
-        "removed": None if removal is None else {
-            "path": printable(removal.path),
-            "how": removal.how,
-            "after": moment_record(removal.after),
-            "before": moment_record(removal.before),
-        },
-    }  # fmt: skip
+        "removed": None if removal is None else removal_facts(removal),
+    }
+
+
+def removal_facts(removal: Removal) -> RemovalFacts:
+    """The proof of a removal for a record."""
+    return {
+        "path": printable(removal.path),
+        "how": removal.how,
+        "after": moment_record(removal.after),
+        "before": moment_record(removal.before),
+    }
 
 
 def log_lines(findings: LogFindings, wanted: LogFilter, zone: str) -> Iterator[str]:
@@ -147,16 +181,15 @@ def log_lines(findings: LogFindings, wanted: LogFilter, zone: str) -> Iterator[s
         wanted: which ones to show.
         zone: of times in lines without one, for people.
     """
-    counts = _Counts()
+    counts = LineCounts()
     for line in findings.select(wanted):
         if not counts.views:
             yield _row(*_HEADINGS)
         counts.add(line)
-        text = f"{printable(line.text)}  [{_place(line)}]"
-        yield _row(time_text(line.time), line.origin, line.kind, text)
+        yield _row(time_text(line.time), line.origin, line.kind, line_text(line))
     yield from [""] if counts.removals else ()
     yield from wrapped(map(_removal_line, counts.removals.items()))
-    yield from wrapped((*_totals(findings, counts), *_inferred(counts, zone)))
+    yield from wrapped((*_totals(findings, counts), *inferred(counts, zone)))
 
 
 def _row(time: str, view: str, kind: str, line: str) -> str:
@@ -165,8 +198,13 @@ def _row(time: str, view: str, kind: str, line: str) -> str:
     return fold_cells("  ".join(cells), (time, *cells[1:3], line))
 
 
-def _place(line: LogLine) -> str:
-    words = ["removed"] if line.removal is not None else []
+def line_text(line: LogLine, with_kind: bool = False) -> str:
+    """A line with its place in brackets, behind its kind if that is asked for."""
+    return f"{printable(line.text)}  [{_place(line, [line.kind] if with_kind else [])}]"
+
+
+def _place(line: LogLine, before: Sequence[str]) -> str:
+    words = [*before, *(["removed"] if line.removal is not None else [])]
     words += [shown(line.path)] if line.path is not None else []
     words += [f"byte {line.offset}"] if line.path is not None else []
     words += [] if line.block is None else [f"block {line.block}"]
@@ -176,10 +214,13 @@ def _place(line: LogLine) -> str:
 
 def _removal_line(found: tuple[Removal, int]) -> str:
     removal, count = found
-    return (
-        f"{count_text(count, 'line')} removed from {shown(removal.path)} {_between(removal)}"
-        f" ({removal.how})"
-    )
+    lines = f"{count_text(count, 'line')} removed from {shown(removal.path)}"
+    return f"{lines} {removal_text(removal)}"
+
+
+def removal_text(removal: Removal) -> str:
+    """The transactions between which lines were removed, and how."""
+    return f"{_between(removal)} ({removal.how})"
 
 
 def _between(removal: Removal) -> str:
@@ -200,15 +241,18 @@ def _moment(moment: TransactionTime | None) -> str:
     return f"{moment.transaction}{time}"
 
 
-def _totals(findings: LogFindings, counts: _Counts) -> Iterator[str]:
+def _totals(findings: LogFindings, counts: LineCounts) -> Iterator[str]:
     gone = counts.views.total() - counts.views[Origin.LIVE]
     views = ", ".join(f"{counts.views[view]:,} {view}" for view in Origin if counts.views[view])
     compared = f"compared with {count_text(findings.live_logs, 'live log')}"
     text = f"{count_text(gone, 'line')} in no live log; {compared}"
     yield f"{text}: {views}" if views else text
+    for one in findings.zeroed:
+        records = count_text(one.count, "record")
+        yield f"{records} of {shown(one.path)} filled with zeros, from byte {one.offset}"
 
 
-def _inferred(counts: _Counts, zone: str) -> Iterator[str]:
+def inferred(counts: LineCounts, zone: str) -> Iterator[str]:
     """What the times of lines rest on that do not state all of it."""
     if years := counts.grounds[TimeGround.YEAR]:
         yield (

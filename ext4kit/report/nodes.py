@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.errors import AccessError, CorruptError
@@ -15,8 +15,9 @@ from ext4kit.reasons import coded, texts
 from ext4kit.report.inode_facts import TIMES
 from ext4kit.report.known_marks import known_text
 from ext4kit.report.listing import mode_text
+from ext4kit.report.overlay_text import overlay_texts
 from ext4kit.report.safe import shown
-from ext4kit.report.superblock_facts import fact_lines
+from ext4kit.report.superblock_facts import Fact, fact_lines
 from ext4kit.report.tables import TableText, human_size
 from ext4kit.report.times import exact_time, time_text
 from ext4kit.selection import known_key
@@ -38,14 +39,24 @@ class NodeRecord(fields.KnownFact, fields.PathText, fields.InodeFacts):
     deleted_at: fields.Moment | None
     further_paths: Annotated[list[str], "Other full paths of the file."]
     target: Annotated[str | None, "Target of the symlink."]
+    layer_path: NotRequired[Annotated[str, "With layers of overlayfs: its path in the image."]]
     problems: fields.Reasons
     reasons: fields.CodedReasons
+
+
+class _LayerText(TypedDict):
+    """Where a file of a layer is."""
+
+    layer_path: str
 
 
 def node_record(node: Node, known: KnownFiles | None = None) -> NodeRecord:
     """A node as a record, with the list of known files that has it; times in nanoseconds."""
     inode, target = node.inode, _target(node)
     asked: fields.KnownFact = {} if known is None else {"known": _source(node, known) or None}
+    layer: _LayerText | fields.Nothing = {}
+    if node.layer_path is not None:
+        layer = {"layer_path": shown(node.layer_path)}
     return {
         "record": "node",
         **json_name(node.path),
@@ -65,6 +76,7 @@ def node_record(node: Node, known: KnownFiles | None = None) -> NodeRecord:
         "deleted_at": node.deletion_time,
         "further_paths": [shown(path) for path in node.further_paths],
         "target": None if target is None else shown(target),
+        **layer,
         "problems": texts(list(node.reasons)),
         "reasons": coded(list(node.reasons)),
         **asked,
@@ -120,8 +132,13 @@ def node_lines(
 
 def node_facts(node: Node) -> list[str]:
     """All facts of a node, one per line."""
+    return fact_lines(iter(node_rows(node)))
+
+
+def node_rows(node: Node) -> list[Fact]:
+    """(label, value) of each fact of a node; None for a value that is left out."""
     inode, target = node.inode, _target(node)
-    facts: list[tuple[str, str | None]] = [
+    facts: list[Fact] = [
         ("Path", shown(node.path)),
         ("Identity", str(node.id)),
         *(("Former path", shown(path)) for path in node.further_paths),
@@ -141,8 +158,10 @@ def node_facts(node: Node) -> list[str]:
         ("Deleted", None if node.deletion_time is None else exact_time(node.deletion_time))
     )
     facts.append(("Grade", node.grade))
-    facts += [("Reason", reason.text) for reason in node.reasons]
-    return fact_lines(iter(facts))
+    if node.layer_path is not None:
+        facts.append(("Layer", shown(node.layer_path)))
+    facts += [("Overlay", text) for text in overlay_texts(_attributes(node))]
+    return facts + [("Reason", reason.text) for reason in node.reasons]
 
 
 def _name(node: Node, with_path: bool) -> str:
@@ -158,6 +177,14 @@ def _source(node: Node, known: KnownFiles) -> str:
 
 def _gid(node: Node) -> int | None:
     return None if node.inode is None else node.inode.gid
+
+
+def _attributes(node: Node) -> Mapping[bytes, bytes]:
+    """Extended attributes; none where they cannot be read."""
+    try:
+        return node.xattrs()
+    except (AccessError, CorruptError):
+        return {}
 
 
 def _target(node: Node) -> bytes | None:

@@ -7,6 +7,7 @@ A byte that is not UTF-8 and a character that is not printable appear as `\xNN` 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ext4kit.errors import quoted
 
@@ -18,7 +19,7 @@ _FORMAT_RANGES = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # tags, selectors
     "\ud800-\udfff"
 )
-_UNSAFE = re.compile(f"[{_FORMAT_RANGES}\\\\]")
+_UNSAFE = re.compile(f"[{_FORMAT_RANGES}\\\\]+")
 _UNSAFE_BYTES = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
 _UNCLEAR_LINES = re.compile(rb"^ |/ | /| $|^\"", re.MULTILINE)
 _ESCAPED = re.compile(rb"\\(\\|x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5})")
@@ -81,7 +82,7 @@ def are_plain(lines: bytes) -> bool:
 
 def printable_text(text: str) -> str:
     """Printable form of a text that may contain names; a backslash is not doubled."""
-    return _UNSAFE.sub(lambda match: match[0] if match[0] == "\\" else _escaped(match), text)
+    return _UNSAFE.sub(_escaped_but_backslashes, text)
 
 
 def printable_lines(names: list[bytes]) -> str:
@@ -98,8 +99,17 @@ def is_plain_ascii(lines: bytes) -> bool:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if match[0] == "\\":
+    return "".join(map(_escape, match[0]))
+
+
+def _escaped_but_backslashes(match: re.Match[str]) -> str:
+    return "".join(one if one == "\\" else _escape(one) for one in match[0])
+
+
+@lru_cache(1 << 12)
+def _escape(letter: str) -> str:
+    code = ord(letter)
+    if letter == "\\":
         return "\\\\"
     if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
         return f"\\x{code - 0xDC00:02x}"

@@ -8,21 +8,28 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 from ext4kit import fields
 from ext4kit.fields import NoOldPath, Nothing, OldPathText, json_name
 from ext4kit.report.inode_facts import flag_names
+from ext4kit.report.phrases import count_text
 from ext4kit.report.safe import printable, shown
-from ext4kit.report.tables import fold_cells, table_lines
+from ext4kit.report.tables import fold_cells, table_lines, wrapped
 from ext4kit.report.times import exact_time, offset_width, spaced_time, time_text
 from ext4kit.timeline import Event, EventFilter, EventKind, Timeline
 from ext4kit.timeline.events import EventValue
 from ext4kit.times import iso
 
+if TYPE_CHECKING:
+    from ext4kit.logs import LogLine
+    from ext4kit.report.logs import LogLineRecord
+    from ext4kit.report.timeline_logs import LinesAmongEvents
+
 _HEADINGS = (
     "committed", f"{'transaction':>11}", f"{'event':17}", f"{'inode':>8}", f"{'uid':>5}",
 )  # fmt: skip
+_WITH_LINES = ("time".ljust(len(_HEADINGS[0])), *_HEADINGS[1:])
 _TIME_WIDTH = len("2026-03-01 12:00:00.000000000")
 _VALUE_LENGTH = 40  # bytes of an attribute value that a line shows
 _TIME_FIELDS = ("atime", "mtime", "ctime", "crtime")
@@ -41,29 +48,41 @@ _MOST_DIRECTORIES = 30  # of copied files
 
 
 def timeline_lines(
-    timeline: Timeline, wanted: EventFilter, all_hints: bool = False
+    timeline: Timeline,
+    wanted: EventFilter,
+    all_hints: bool = False,
+    logs: LinesAmongEvents | None = None,
 ) -> Iterator[str]:
-    """The events, then the hints, then the counts of both.
+    """The events with the log lines, then the hints, then the counts.
 
     Args:
         timeline: the timeline.
         wanted: the events to show.
         all_hints: show each hint on its own line, instead of one line per inode and one per
             directory of copied files.
+        logs: the log lines to show among the events.
     """
     kinds = set(wanted.kinds or EventKind)
     plain = replace(wanted, kinds=tuple(kinds - {EventKind.HINT}))
-    count = 0
-    for count, event in enumerate(timeline.select(plain) if plain.kinds else (), 1):
-        if count == 1:
-            yield _row(_HEADINGS, "path")
-        yield _event_line(event)
+    events = timeline.select(plain) if plain.kinds else iter(())
+    count, heading = 0, [_row(_HEADINGS if logs is None else _WITH_LINES, "path")]
+    for one in events if logs is None else logs.merge(events):
+        yield from heading
+        heading = []
+        if isinstance(one, Event):
+            count += 1
+            yield _event_line(one)
+        elif logs is not None:
+            yield _log_line(one, logs.text(one))
     total = f"{count:,} events"
+    if logs is not None:
+        total += f", {count_text(logs.counts.views.total(), 'log line')}"
     if EventKind.HINT in kinds:
         hints = _HintLines(all_hints)
         yield from hints.lines(timeline.hints_by_inode(wanted))
         total += f", {hints.count:,} hints" + f" of {hints.inodes:,} inodes" * bool(hints.inodes)
     yield total
+    yield from () if logs is None else wrapped(logs.notes())
 
 
 @dataclass
@@ -206,6 +225,14 @@ def _event_line(event: Event, text: str = "") -> str:
     return _row(cells, text or event_text(event))
 
 
+def _log_line(line: LogLine, text: str) -> str:
+    number = "-" if line.inode is None else str(line.inode)
+    cells = (
+        spaced_time(line.time), f"{'-':>11}", f"{'log line':17}", f"{number:>8}", f"{'-':>5}",
+    )  # fmt: skip
+    return _row(cells, text)
+
+
 def _row(cells: tuple[str, str, str, str, str], last: str) -> str:
     time, place, kind, inode, owner = cells
     time = time.ljust(_TIME_WIDTH + offset_width())
@@ -285,7 +312,16 @@ def _hint_values(event: Event) -> str:
     return ", ".join(texts)
 
 
-class TimelineSummary(TypedDict):
+class LineTotals(TypedDict):
+    """Numbers of log lines."""
+
+    log_lines: NotRequired[Annotated[int, "Log lines among the events; only with log lines."]]
+    log_lines_untimed: NotRequired[
+        Annotated[int, "Log lines without a time, which are left out; only with log lines."]
+    ]
+
+
+class TimelineSummary(LineTotals):
     """Summary of `timeline`."""
 
     record: Literal["summary"]
@@ -334,18 +370,26 @@ class EventRecord(fields.PathOrNone, fields.CommitTime):
 
 
 def timeline_records(
-    timeline: Timeline, wanted: EventFilter
-) -> Iterator[EventRecord | TimelineSummary]:
-    """The events as records, in order, then a summary with the number of each kind."""
+    timeline: Timeline, wanted: EventFilter, logs: LinesAmongEvents | None = None
+) -> Iterator[EventRecord | LogLineRecord | TimelineSummary]:
+    """The events and log lines as records, in order, then a summary with their numbers."""
     counts: Counter[EventKind] = Counter()
-    for event in timeline.select(wanted):
-        counts[event.kind] += 1
-        yield event_record(event)
+    events = timeline.select(wanted)
+    for one in events if logs is None else logs.merge(events):
+        if isinstance(one, Event):
+            counts[one.kind] += 1
+            yield event_record(one)
+        elif logs is not None:
+            yield logs.record(one)
+    lines: LineTotals | Nothing = {}
+    if logs is not None:
+        lines = {"log_lines": logs.counts.views.total(), "log_lines_untimed": logs.untimed}
     yield {
         "record": "summary",
         "events": counts.total() - counts[EventKind.HINT],
         "hints": counts[EventKind.HINT],
         "kinds": {str(kind): count for kind, count in counts.items() if count},
+        **lines,
     }
 
 

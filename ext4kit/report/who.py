@@ -10,11 +10,11 @@ from ext4kit import fields
 from ext4kit.fields import json_name
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.geometry import first_block
+from ext4kit.filesystem.inodes import BAD_BLOCKS
 from ext4kit.journal import SharedLog
 from ext4kit.journal.block_types import BLOCK_CONTENT_NAMES, BlockRole
 from ext4kit.owners.answers import BlockAnswer, BlockCopy, EarlierUse, LogBlock, PresentUse
 from ext4kit.owners.earlier import Knowledge
-from ext4kit.owners.present import BAD_BLOCKS
 from ext4kit.recovery.model import DeletedFile, TransactionTime
 from ext4kit.report.answers import reach_text
 from ext4kit.report.phrases import command_text
@@ -86,17 +86,17 @@ class BlockTexts:
     def table(self, answers: Sequence[BlockAnswer]) -> Iterator[str]:
         """One line for each run of blocks of which the same is known."""
         rows = []
-        for run in _runs(answers):
+        for run in runs_of_same(answers):
             first, last = run[0], run[-1]
             blocks = f"{first.block:,}" + (f" to {last.block:,}" if len(run) > 1 else "")
             use, end = first.present[0], last.present[0]
             inside = "-" if use.file_block < 0 else f"{use.file_block:,}"
             inside += f" to {end.file_block:,}" if end.file_block > use.file_block >= 0 else ""
-            before = [_owner_text(each.paths, each.inode) for each in reversed(first.earlier)]
+            before = [owner_text(each.paths, each.inode) for each in reversed(first.earlier)]
             before += [f"carved content from block {each.first_block}" for each in first.contents]
             before = list(dict.fromkeys(before))
             text = ", ".join(before[:2]) + (f" and {len(before) - 2} more" if before[2:] else "")
-            owner = _owner_text(use.paths, use.inode) if use.inode else "-"
+            owner = owner_text(use.paths, use.inode) if use.inode else "-"
             rows.append((blocks, _role_text(first), owner, inside, text or "-"))
         heads = ("blocks", "now", "owner", "file blocks", "before")
         yield from table_lines(heads, rows)
@@ -187,11 +187,13 @@ def _role_text(answer: BlockAnswer) -> str:
     return BLOCK_CONTENT_NAMES[answer.role]
 
 
-def _owner_text(paths: Sequence[bytes], inode: int) -> str:
+def owner_text(paths: Sequence[bytes], inode: int) -> str:
+    """The last path of an owner, or its inode number."""
     return shown(paths[-1]) if paths else f"inode {inode}"
 
 
-def _transaction_text(found: TransactionTime) -> str:
+def transaction_text(found: TransactionTime) -> str:
+    """A transaction and the time of its commit."""
     when = "" if found.time is None else f" (committed {time_text(found.time)})"
     return f"transaction {found.transaction}{when}"
 
@@ -200,7 +202,7 @@ def _log_text(found: LogBlock | None) -> str:
     if found is None:
         return "not readable"
     text = found.kind if found.home is None else f"copy of block {found.home:,}"
-    return text if found.transaction is None else f"{text}, {_transaction_text(found.transaction)}"
+    return text if found.transaction is None else f"{text}, {transaction_text(found.transaction)}"
 
 
 def _owner_sentences(use: PresentUse, size: int) -> Iterator[str]:
@@ -224,7 +226,7 @@ def _owner_sentences(use: PresentUse, size: int) -> Iterator[str]:
             f" {use.used:,} of the block on it is slack."
         )
     if use.since is not None:
-        yield f"The first recorded state with the block is of {_transaction_text(use.since)}."
+        yield f"The first recorded state with the block is of {transaction_text(use.since)}."
 
 
 def _byte_text(answer: BlockAnswer, byte: int, size: int) -> str:
@@ -283,7 +285,7 @@ def _content_row(file: DeletedFile) -> tuple[str, ...]:
     )
 
 
-def _runs(answers: Sequence[BlockAnswer]) -> Iterator[list[BlockAnswer]]:
+def runs_of_same(answers: Sequence[BlockAnswer]) -> Iterator[list[BlockAnswer]]:
     """Consecutive blocks of which the same is known."""
     run: list[BlockAnswer] = []
     for answer in answers:
@@ -391,16 +393,17 @@ def block_record(texts: BlockTexts, answer: BlockAnswer, byte: int | None) -> Bl
         "offset": texts.start + answer.block * size,
         "frame": texts.frame,
         "allocated": answer.is_allocated,
-        "present": list(map(_use_record, answer.present)),
-        "earlier": list(map(_earlier_record, answer.earlier)),
+        "present": list(map(use_record, answer.present)),
+        "earlier": list(map(earlier_record, answer.earlier)),
         "contents": list(map(_carved_record, answer.contents)),
         "copies": [_copy_record(texts.start, copy) for copy in answer.copies],
-        "log": None if log is None else _log_record(log),
+        "log": None if log is None else log_record(log),
     }
     return record if byte is None else {**record, "byte": byte}
 
 
-def _log_record(log: LogBlock) -> LogBlockRecord:
+def log_record(log: LogBlock) -> LogBlockRecord:
+    """What a block of the journal holds, as a record."""
     return {"kind": log.kind, "transaction": _tid(log.transaction), "home": log.home}
 
 
@@ -420,7 +423,8 @@ def _known(number: int) -> int | None:
     return None if number < 0 else number
 
 
-def _use_record(use: PresentUse) -> UseRecord:
+def use_record(use: PresentUse) -> UseRecord:
+    """What a block is now, as a record."""
     return {
         "role": BLOCK_CONTENT_NAMES[use.role],
         "inode": use.inode or None,
@@ -432,7 +436,8 @@ def _use_record(use: PresentUse) -> UseRecord:
     }
 
 
-def _earlier_record(use: EarlierUse) -> EarlierRecord:
+def earlier_record(use: EarlierUse) -> EarlierRecord:
+    """Who had a block before, as a record."""
     return {
         "role": BLOCK_CONTENT_NAMES[use.role],
         "inode": use.inode,

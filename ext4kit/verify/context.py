@@ -20,7 +20,6 @@ from ext4kit.verify.findings import Findings, Words, text_of
 
 SPARSEST = 16  # a table of all inode numbers is built up to this many per used inode
 Piece = TypeVar("Piece")
-BAD_BLOCKS, BOOT, RESIZE, JOURNAL = 1, 5, 7, 8  # inode numbers
 METADATA = 0  # owner of blocks that belong to no inode
 
 

@@ -41,11 +41,13 @@ class Links:
         counted: number of entries that name the inode, including `.` and `..`.
         parent: for a directory, inode number of the directory that names it, 0 for none.
         told: for a directory, inode number in its own `..`, 0 for none.
+        name_length: for a directory, bytes of its name in `parent`.
     """
 
     counted: UInt32s
     parent: UInt32s
     told: UInt32s
+    name_length: UInt32s
 
 
 def check_directories(
@@ -53,7 +55,7 @@ def check_directories(
 ) -> Links:
     """Check all directories and return the link data from their entries."""
     count = len(facts.number)
-    links = Links(*(np.zeros(count, np.uint32) for _ in range(3)))
+    links = Links(*(np.zeros(count, np.uint32) for _ in range(4)))
     for batch in in_batches(pieces, _work, WORK_AT_ONCE):
         table = InodeTable.concat([piece.table for piece in batch])
         check = _Check(context, facts, links, table)
@@ -286,6 +288,7 @@ class _Check:
         self._entries("directory-linked-twice", some, entries[again])
         fresh = entries[~again]
         self.links.parent[row[fresh]] = some.directory[fresh]
+        self.links.name_length[row[fresh]] = some.names.length[fresh]
 
     def _disordered(self, some: _Entries, index: Index) -> list[Rows]:
         """Leaves of an index with names outside their hash range, by hash version."""

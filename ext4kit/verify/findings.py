@@ -138,6 +138,9 @@ CODES: dict[str, Code] = {
     ),
     "directory-unconnected": Code(ERROR, "no path leads to this directory and its content"),
     "directory-linked-twice": Code(ERROR, "two paths lead to the same directory"),
+    "directory-deep": Code(
+        WARNING, "its path is longer than 16 KiB: other commands list nothing below it"
+    ),
     "entry-inode": Code(ERROR, "the entry names an impossible inode number"),
     "entry-unused-inode": Code(
         ERROR, "the entry remained after its file was deleted, or the inode was wiped"

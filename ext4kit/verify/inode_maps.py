@@ -9,12 +9,12 @@ import numpy as np
 from ext4kit.arrays.grouping import distinct
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs, has_map, map_inodes
-from ext4kit.filesystem.inodes import ROOT
+from ext4kit.filesystem.inodes import BAD_BLOCKS, RESIZE, ROOT
 from ext4kit.parsers.features import Incompat, RoCompat
 from ext4kit.parsers.inode import InodeFlags, InodeTable, is_fast_symlink
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.units import SECTOR
-from ext4kit.verify.context import BAD_BLOCKS, RESIZE, FileUsage, OwnedBlocks, VerifyContext
+from ext4kit.verify.context import FileUsage, OwnedBlocks, VerifyContext
 from ext4kit.verify.extents import END, Found, TreeCheck
 from ext4kit.verify.xattrs import BodyAttributes, block_charges
 

@@ -10,20 +10,11 @@ import numpy as np
 from ext4kit.arrays.lookup import is_member
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs, has_map
-from ext4kit.filesystem.inodes import ROOT
+from ext4kit.filesystem.inodes import BAD_BLOCKS, BOOT, JOURNAL, RESIZE, ROOT
 from ext4kit.filesystem.prefetch import prefetch_map
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import INODE, InodeFlags, InodeTable, parse_inodes
-from ext4kit.verify.context import (
-    BAD_BLOCKS,
-    BOOT,
-    JOURNAL,
-    RESIZE,
-    InodesInUse,
-    OwnedBlocks,
-    VerifyContext,
-    in_batches,
-)
+from ext4kit.verify.context import InodesInUse, OwnedBlocks, VerifyContext, in_batches
 from ext4kit.verify.extents import Found
 from ext4kit.verify.findings import Words
 from ext4kit.verify.inode_maps import check_maps

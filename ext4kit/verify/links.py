@@ -6,6 +6,7 @@ import numpy as np
 
 from ext4kit.arrays.lookup import SortedIndex
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows, UInt32s
+from ext4kit.filesystem.directories import LONGEST_PATH
 from ext4kit.filesystem.inodes import ROOT
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.inode import InodeFlags
@@ -36,28 +37,35 @@ def _check_parents(
     wrong = named & (told != 0) & (told != parent)
     context.add_inodes("directory-parent", number, wrong, told, parent)
     adrift = ~named
-    adrift[named] = _in_circles(facts, directories[named], parent[named])
+    adrift[named], length = _chains(facts, links, directories[named], parent[named])
+    names = links.name_length[directories[named]].astype(np.int64) + 1
+    deep = ~adrift[named] & (length > LONGEST_PATH) & (length - names <= LONGEST_PATH)
+    context.add_inodes("directory-deep", number[named], deep, length)
     lost = (facts.links_count[directories] > 0) & ~root & adrift
     context.add_inodes("directory-unconnected", number, lost, told)
 
 
-def _in_circles(facts: InodesInUse, directories: Rows, parent: Int64s) -> Bools:
-    """Per directory: True where its chain of parents never ends (a loop).
+def _chains(
+    facts: InodesInUse, links: Links, directories: Rows, parent: Int64s
+) -> tuple[Bools, Int64s]:
+    """Per directory: True where its chain of parents never ends (a loop), and bytes of its path.
 
     The length of a step doubles each time, so the search also ends on loops.
 
     Args:
         facts: all inodes in use.
+        links: has the lengths of names.
         directories: rows of directories, ascending.
         parent: inode number of the parent of each.
     """
     above = SortedIndex(directories).rows(facts.rows_of(parent))
     ends = (above == NO_ROW) | (facts.number[directories] == ROOT)
     up = np.where(ends, np.arange(len(directories)), above)
+    length = np.where(ends, 0, links.name_length[directories].astype(np.int64) + 1)
     for _ in range(len(directories).bit_length()):
-        up = up[up]
+        length, up = length + length[up], up[up]
     circling: Bools = ~ends[up]
-    return circling
+    return circling, length
 
 
 def _check_counts(

@@ -14,13 +14,14 @@ from ext4kit.filesystem.geometry import (
     has_boot_block,
     superblock_groups,
 )
+from ext4kit.filesystem.inodes import RESIZE
 from ext4kit.filesystem.orphans import read_orphans
 from ext4kit.parsers import mmp
 from ext4kit.parsers.features import Compat, Incompat, RoCompat
 from ext4kit.parsers.inode import Inode, inode_seed
 from ext4kit.parsers.journal import JournalSuperblock, judge
 from ext4kit.parsers.orphan import orphan_checksum, parse_orphan_block
-from ext4kit.verify.context import RESIZE, VerifyContext
+from ext4kit.verify.context import VerifyContext
 
 SMALLEST_LOG = 1024  # blocks
 MOST_ORPHAN_BLOCKS = 1 << 16

@@ -10,18 +10,12 @@ import numpy as np
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Bools, Bytes2D, Int64s, Rows, UInt8s
 from ext4kit.errors import Ext4kitError
+from ext4kit.filesystem.inodes import BAD_BLOCKS
 from ext4kit.parsers.checksums import crc32c_each
 from ext4kit.parsers.features import RoCompat
 from ext4kit.parsers.group import DESCRIPTOR_64, GroupFlags
 from ext4kit.parsers.quota import parse_quota
-from ext4kit.verify.context import (
-    BAD_BLOCKS,
-    METADATA,
-    BlockClaims,
-    FileUsage,
-    InodesInUse,
-    VerifyContext,
-)
+from ext4kit.verify.context import METADATA, BlockClaims, FileUsage, InodesInUse, VerifyContext
 from ext4kit.verify.groups import group_starts, overheads
 from ext4kit.verify.inodes import DIRECTORY
 

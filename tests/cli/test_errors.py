@@ -368,7 +368,7 @@ def test_an_internal_error_says_what_to_send_and_nothing_of_the_evidence(
         raise ValueError("/home/victim/secret")
 
     monkeypatch.setattr("ext4kit.filesystem.FileSystem.from_source", fail)
-    assert main.run(["info", str(image)]) == 1
+    assert main.run(["info", str(image)]) == 70
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("ext4kit: internal error: ValueError: /home/victim/secret (EXT4KIT_DEB")
     assert "secret" not in second

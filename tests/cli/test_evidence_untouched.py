@@ -31,6 +31,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("verify",),
     ("timeline",),
     ("logs", "--all"),
+    ("artifacts",),
+    ("roots",),
     ("journal list",),
     ("journal audit",),
     ("journal replay", "-o", "OUT"),

@@ -28,7 +28,7 @@ LINE = b"ext4kit: interrupted\n"
 HEARD, TOO_LATE = "heard", "ended before it"
 START = (
     "import signal, sys\n"
-    "from ext4kit.__main__ import leave, main\n"
+    "from ext4kit.__main__ import main; from ext4kit.leaving import leave\n"
     "signal.signal(signal.SIGINT, leave)  # main's first line\n"
     "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})\n"
 )
@@ -171,7 +171,7 @@ def test_a_background_job_that_ignores_interrupts_goes_on_ignoring_them(deleted:
 
 
 def test_nothing_is_loaded_before_interrupts_have_their_answer() -> None:
-    """Every way into the program begins in a module that loads nothing."""
+    """Every way into the program begins in a module that loads the answer alone."""
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["ext4kit"]
     assert entry == "ext4kit.__main__:main"  # which `python -m ext4kit` runs as well
     code = (
@@ -181,4 +181,4 @@ def test_nothing_is_loaded_before_interrupts_have_their_answer() -> None:
     )
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True)
     loaded = done.stdout.decode().split()
-    assert loaded == ["ext4kit", "ext4kit.__main__"]
+    assert loaded == ["ext4kit", "ext4kit.__main__", "ext4kit.leaving"]

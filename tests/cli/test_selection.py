@@ -23,7 +23,7 @@ from sample_images import unpack
 from sample_images.recipes.truth import Truth, load
 from tests.cli.conftest import Run
 from tests.cli.test_reading_commands import path_of
-from tests.conftest import Images
+from tests.conftest import Cli, Images
 
 GLOBS = (
     "/a/*", "/*/b", "/**/*.txt", "/a/**", "/**/b/*.o", "/a/?", "/[ab]/*", "/[!a]*/b.txt", "/a/**/b",
@@ -296,3 +296,12 @@ def test_a_time_is_read_to_the_nanosecond() -> None:
     assert parse_moment("1970-01-01T00:00:01.844621632Z", 0) == 1_844_621_632
     assert parse_moment("1970-01-01 00:00:01,5", 0) == 1_500_000_000
     assert parse_moment("1970-01-01T01:00:00.000000001+01:00", 0) == 1
+
+
+def test_an_empty_list_of_selected_files_does_not_say_that_nothing_is_there(
+    ext4kit: Cli, unpacked: Images, tmp_path: Path
+) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text("00" * 32 + "  name\n")
+    done = ext4kit("ls", unpacked("rm_rf_tree").image, "-r", "--known", listed, "--only-known")
+    assert "no selected file is in /" in done.stderr

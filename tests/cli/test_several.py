@@ -108,9 +108,20 @@ def test_export_and_report_have_files_of_their_own(run: Run, disk: Path, tmp_pat
         path = tmp_path / f"case-disk.img-volume-{number}.sqlite"
         with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
             assert database.execute("SELECT count(*) FROM files").fetchone()[0] > 0
-    run("report", disk, "--all-volumes", "--quick", "--html", tmp_path / "page.html")
-    pages = sorted(path.name for path in tmp_path.glob("*.html"))
-    assert pages == ["page-disk.img-volume-1.html", "page-disk.img-volume-3.html"]
+    outputs = "--html", tmp_path / "page.html", "--attack-navigator", tmp_path / "layer.json"
+    other = tmp_path / "other.img"
+    other.write_bytes(bytes(1 << 16))
+    assert run("report", disk, other, "--all-volumes", "--quick", *outputs).returncode == 3
+    page = (tmp_path / "page.html").read_text("utf-8")
+    (tmp_path / "page.html").unlink()
+    for number in (1, 3):
+        assert f'href="page-disk.img-volume-{number}.html"' in page
+    assert "could not be read" in page.partition("What could not be read")[2]
+    assert "other.img" in page
+    for name in ("page.html", "layer.json"):
+        stem, dot, end = name.partition(".")
+        made = sorted(path.name for path in tmp_path.glob(f"*{dot}{end}"))
+        assert made == [f"{stem}-disk.img-volume-{number}.{end}" for number in (1, 3)]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -35,6 +35,17 @@ def test_info_needs_no_partition_library() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+@pytest.mark.parametrize("command", ["ls", "deleted", "recover", "search", "who", "timeline"])
+def test_logs_and_triage_are_loaded_by_what_needs_them(command: str) -> None:
+    code = (
+        f"import sys; import ext4kit.cli.{command}\n"
+        "sys.exit(','.join(one for one in ('ext4kit.logs', 'ext4kit.triage') if one in sys.modules)"
+        " or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("arguments", [["info"], ["ls", "-r"], ["verify"]])
 def test_a_whole_file_system_is_read_without_construct(arguments: list[str], image: Path) -> None:
     code = (

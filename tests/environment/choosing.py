@@ -20,7 +20,7 @@ BY_PARAMETER = {
 }
 
 
-SPREAD = BY_PARAMETER | {"tests/fuzz/test_slice.py"}  # of the others no quarter is chosen
+SPREAD = BY_PARAMETER | {"tests/fuzz/test_slice.py"}  # of the others no part is chosen
 
 
 def group(nodeid: str) -> str:
@@ -64,22 +64,24 @@ def left_for_later(items: Iterable[pytest.Item], seed: int, mark: str) -> list[p
     return _not_chosen(marked, lambda one: _rank(one, seed), lambda _: 1)
 
 
-def three_quarters(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
-    """Three quarters of the parameters of each heavy test, and of the modules with many images.
+def heavy_for_later(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Five sixths of the parameters of each heavy test, and of the modules with many images.
 
-    They are the same for all modules, which share many of the images.
+    They are the same for all modules, which share many of the images. Of the heavy tests without
+    parameters, five sixths too.
     """
     heavy = [
         item
         for item in items
-        if _parameter(item.nodeid)
-        and (_module(item.nodeid) in BY_PARAMETER or item.get_closest_marker("heavy"))
+        if item.get_closest_marker("heavy")
+        or (_module(item.nodeid) in BY_PARAMETER and _parameter(item.nodeid))
     ]
 
     def rank(item: pytest.Item) -> int:
-        return zlib.crc32(f"{seed} {_parameter(item.nodeid)}".encode())
+        chosen_by = _parameter(item.nodeid) or item.nodeid
+        return zlib.crc32(f"{seed} {chosen_by}".encode())
 
-    return _not_chosen(heavy, rank, lambda count: -(-count // 4))
+    return _not_chosen(heavy, rank, lambda count: -(-count // 6))
 
 
 def _not_chosen(

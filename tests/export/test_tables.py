@@ -95,7 +95,7 @@ def test_the_table_says_the_same_as_the_records(removed: Exported) -> None:
 def test_hostile_names_are_harmless_in_timesketch(hostile: Exported) -> None:
     assert hostile.text("timesketch-jsonl").isascii()
     lines = timesketch(hostile)
-    named = {exact(line["filename"]) for line in lines if line["file_type"] == "file"}
+    named = {exact(line["filename"]) for line in lines if line.get("file_type") == "file"}
     assert named == {b"/" + name for name in HOSTILE}
     assert not [line for line in lines if set(line["message"]) & set("\x1b\x07\n\r\t\0")]
 
@@ -131,6 +131,24 @@ def test_timesketch_has_a_row_for_each_time_and_each_event(removed: Exported) ->
     events = [line for line in lines if line["source_short"] == "JOURNAL"]
     said = removed.record
     assert len(events) == said["events"] + said["hints"] - said["undated"]
+
+
+def test_timesketch_has_a_tagged_row_for_each_change_of_a_sign(
+    hostile: Exported, ext4kit: Cli
+) -> None:
+    lines = [line for line in timesketch(hostile) if line["source_short"] == "SIGN"]
+    rows = rows_of(hostile.text("timesketch-csv"))
+    tags = [row["tag"].split(",") for row in rows if row["source_short"] == "SIGN"]
+    assert tags == [line["tag"] for line in lines]
+    report = ext4kit("report", hostile.image, "--json").stdout.splitlines()
+    records = list(map(json.loads, report))
+    deeds = [deed for one in records if one["record"] == "session" for deed in one["deeds"]]
+    techniques = {one["code"]: one["attack"] for one in records if one["record"] == "sign"}
+    assert [line["event"] for line in lines] == [deed["what"] for deed in deeds]
+    for line, deed in zip(lines, deeds, strict=True):
+        known = {each for code in deed["codes"] for each in techniques[code]}
+        assert set(line["tag"]) == {*deed["codes"], *known}
+    assert any("odd-name" in line["tag"] for line in lines)
 
 
 def test_timesketch_rows_of_files_have_the_hashes_that_were_asked_for(

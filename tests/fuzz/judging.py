@@ -86,7 +86,8 @@ def _page(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
     found = re.search("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", text)
     yield f"the page has {found[0]!r}" if found else ""
-    yield "" if text.rstrip().endswith("</html>") else "the page has no end"
+    is_whole = text.rstrip().endswith(("</html>", "}"))  # "}" of the layer for the Navigator
+    yield "" if is_whole else "the page has no end"
 
 
 def _database(path: Path) -> Iterator[str]:

@@ -118,6 +118,9 @@ def test_folders_nested_without_end_are_cut_and_told(tmp_path: Path) -> None:
     done = program("ls", image, "-r")
     assert done.returncode == 1
     assert b"is nested too deep" in done.stderr
+    verified = program("verify", image)
+    assert verified.returncode == 1
+    assert verified.stdout.count(b"directory-deep") >= 1
     lines = done.stdout.splitlines()
     depths = [line.count(b"/") for line in lines if name.encode() in line]
     assert depths == list(range(1, len(depths) + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -52,6 +53,27 @@ def test_pages_and_scripts_are_where_the_platform_looks(installed: Installed) ->
     assert {"man/man1/ext4kit-recover.1", *COMPLETIONS.values()} <= shipped.keys()
     found = below(installed.share)
     assert {name: found.get(name) for name in shipped} == shipped
+
+
+@pytest.mark.heavy
+def test_two_builds_of_the_wheel_have_the_same_bytes(tmp_path: Path) -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git repository")
+    digests = set()
+    for number in range(2):
+        source = tmp_path / f"source-{number}"
+        for name in filter(None, listed.stdout.decode().split("\0")):
+            if not name.startswith(("sample_images/packed", "docs/")) and (ROOT / name).is_file():
+                (source / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / name, source / name)  # with another time
+        words: list[str | Path] = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+        words += ["--no-build-isolation", "--wheel-dir", tmp_path / str(number), "."]
+        env = os.environ | {"SOURCE_DATE_EPOCH": "1700000000"}
+        subprocess.run(words, cwd=source, check=True, env=env)
+        (wheel,) = (tmp_path / str(number)).iterdir()
+        digests.add(hashlib.sha256(wheel.read_bytes()).hexdigest())
+    assert len(digests) == 1
 
 
 @pytest.mark.heavy

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from sample_images.recipes import machine
@@ -162,7 +162,9 @@ def _in_dev(root: Path) -> None:
 
 
 def _page_removed(root: Path) -> None:
-    (root / "var/www/html/index.php").unlink()
+    page = put(root / "var/www/html/about.php")
+    machine.sync(root)
+    page.unlink()
 
 
 def _log_removed(root: Path) -> None:
@@ -177,6 +179,29 @@ def _locked(root: Path) -> None:
     path = put(root / "etc/passwd-keeper")
     machine.sync(root)
     subprocess.run(["chattr", "+i", path], check=True)
+
+
+def _wiped(root: Path) -> None:
+    path = put(root / "home/anna/plan.txt", b"plan " * 1000)
+    machine.sync(root)
+    subprocess.run(["shred", "-u", path], check=True)
+
+
+def _overwritten(root: Path) -> None:
+    path = put(root / "home/anna/list.txt", b"list " * 1000)
+    machine.sync(root)
+    subprocess.run(["shred", path], check=True)
+    machine.sync(root)
+    path.unlink()
+
+
+def _filled(root: Path) -> None:
+    path = root / "home/anna/filling"
+    with path.open("wb", 0) as stream, suppress(OSError):
+        while stream.write(bytes(1 << 20)):
+            pass
+    machine.sync(root)
+    path.unlink()
 
 
 ACTS: dict[str, tuple[Callable[[Path], None], bytes]] = {
@@ -199,16 +224,20 @@ ACTS: dict[str, tuple[Callable[[Path], None], bytes]] = {
     "temp-hidden": (_temp_hidden, b"/tmp/.x"),
     "odd-name": (_odd, b"/srv/... "),
     "file-in-dev": (_in_dev, b"/dev/ptyp"),
-    "web-script": (_page_removed, b"/var/www/html/index.php"),
+    "web-script": (_page_removed, b"/var/www/html/about.php"),
     "log-removed": (_log_removed, b"/var/log/nginx/access.log"),
     "clock": (_future, b"/home/anna/.bashrc"),
     "locked": (_locked, b"/etc/passwd-keeper"),
+    "wiped": (_wiped, b"/home/anna/plan.txt"),
+    "maybe-wiped": (_overwritten, b"/home/anna/list.txt"),
+    "disk-filled": (_filled, b"/home/anna/filling"),
 }
 GROUPS = (  # acts that do not get into each other's way share an image
     ("upload-script", "setuid-gained", "setuid-place", "shared-memory", "preload", "login-records",
      "log-swapped", "history-removed", "ssh-keys", "start-up", "temp-program", "system-hidden"),
     ("log-emptied", "history-emptied", "ssh-odd-home", "temp-hidden", "odd-name", "file-in-dev"),
     ("history-linked", "web-script", "log-removed", "clock", "locked"),
+    ("wiped", "maybe-wiped", "disk-filled"),
 )  # fmt: skip
 
 

@@ -123,7 +123,7 @@ def test_several_forms_are_alternatives() -> None:
     "hint",
     [
         bytes,
-        float,
+        complex,
         list[bytes],
         tuple[int, str],
         list[int] | list[str],

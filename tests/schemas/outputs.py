@@ -19,7 +19,9 @@ from sample_images.recipes.score import read_records
 
 FOLDER = "OUT"  # stands for a new output folder or file in a command's arguments
 
+DEFINITIONS = str(Path(__file__).parents[1] / "fuzz/definitions")
 LIST = str(Path(__file__).parents[1] / "fuzz/known-list.csv")
+RULES = str(Path(__file__).parents[1] / "fuzz/some-rules.yar")
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("volumes", "IMAGE"),
@@ -58,8 +60,20 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls", "IMAGE", "-r", "--as-of", "3"),
     ("stat", "IMAGE", "<11>", "<12>", "--as-of", "3"),
     ("timeline", "IMAGE"),
+    ("artifacts", "IMAGE", "--all"),
+    ("rules",),
+    ("rules", "--on", "IMAGE"),
+    ("roots", "IMAGE"),
+    ("ls", "IMAGE", "-r", "--view", "roots"),
+    ("artifacts", "IMAGE", "--artifact-definitions", DEFINITIONS, "OurFiles", "--files"),
+    ("packages", "IMAGE", "--all"),
+    ("packages", "IMAGE", "--list"),
     ("search", "IMAGE", "--text", "the", "--regex", "[0-9]{3,}", "--limit", "200"),
+    ("search", "IMAGE", "--text", "the", "-l"),
+    ("search", "IMAGE", "--text", "a", "--known", LIST, "--hashes", LIST, "-o", FOLDER),
+    ("search", "IMAGE", "--text", "the", "--yara", RULES, "--inside", "--limit", "200"),
     ("logs", "IMAGE", "--all"),
+    ("timeline", "IMAGE", "--all-logs"),
     ("report", "IMAGE"),
     ("report", "IMAGE", "--known", LIST, "--known-bad", LIST),
     ("export", "IMAGE", "--db", FOLDER),

@@ -14,9 +14,11 @@ from ext4kit.cli.journal.logs import opened_log
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import opened
 from ext4kit.cli.zones import tell_zone
-from ext4kit.errors import OutputError, RequestError
+from ext4kit.errors import RequestError
 from ext4kit.fields import json_name
 from ext4kit.journal.versions import diff_versions
+from ext4kit.output.new_file import new_file
+from ext4kit.output.pouring import write_all
 from ext4kit.report.journal_history import BlockTarget, InodeTarget, history_lines, history_records
 from ext4kit.report.records import write_records
 
@@ -82,7 +84,7 @@ def command(
         path = os.fsencode(target or "")
         history = found.of_block(block or 0) if target is None else found.of_inode(path)
         if raw is not None:
-            _write_raw(history, transaction, raw)
+            _write_raw(history, transaction, raw, session.evidence_files)
             return
         if not options.json:
             tell_zone()
@@ -106,7 +108,9 @@ def _show(options: CommonOptions, history: LoggedVersions, path: bytes = b"") ->
     write_records(history_records(found, target))
 
 
-def _write_raw(history: LoggedVersions, transaction: int | None, raw: str) -> None:
+def _write_raw(
+    history: LoggedVersions, transaction: int | None, raw: str, evidence: tuple[Path, ...]
+) -> None:
     versions = list(history.versions)
     found = [version for version in versions if version.transaction == transaction]
     if not found:
@@ -119,9 +123,5 @@ def _write_raw(history: LoggedVersions, transaction: int | None, raw: str) -> No
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    path = Path(raw)
-    try:
-        with path.open("xb") as file:
-            file.write(data)
-    except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}") from error
+    with new_file(Path(raw), evidence) as handle:
+        write_all(handle, data)

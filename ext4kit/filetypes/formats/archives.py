@@ -69,8 +69,8 @@ def tar(window: ContentReader) -> Stated | None:
         head = window.read(at, _TAR_BLOCK)
         if len(head) < _TAR_BLOCK or not head.strip(b"\0"):
             break
-        size = _tar_number(head[124:136])
-        if size is None or not _tar_sum_fits(head):
+        size = tar_number(head[124:136])
+        if size is None or not tar_sum_fits(head):
             break
         at += _TAR_BLOCK
         more = head[156:157] == b"S" and head[482] == 1
@@ -88,7 +88,7 @@ def tar(window: ContentReader) -> Stated | None:
     return Stated(at)
 
 
-def _tar_number(raw: bytes) -> int | None:
+def tar_number(raw: bytes) -> int | None:
     """The value of a number field: octal digits, or, if the top bit is set, a binary number."""
     if raw[0] & 0x80:
         return int.from_bytes(raw[-8:], "big")
@@ -98,8 +98,9 @@ def _tar_number(raw: bytes) -> int | None:
     return int(digits or b"0", 8)
 
 
-def _tar_sum_fits(head: bytes) -> bool:
-    stored = _tar_number(head[148:156])
+def tar_sum_fits(head: bytes) -> bool:
+    """Whether the checksum of a header of tar is right."""
+    stored = tar_number(head[148:156])
     return stored == sum(head[:148]) + 8 * 32 + sum(head[156:])
 
 

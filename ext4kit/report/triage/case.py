@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ext4kit.evidence import Evidence, Volume
+from ext4kit.logs.logins import Login
 from ext4kit.output.case import EvidenceCheck
 from ext4kit.parsers.superblock import Superblock
 from ext4kit.problems import Problem, Severity
 from ext4kit.recovery.search_sources import SearchSource
 from ext4kit.report.hashes import comparison_texts
 from ext4kit.report.listing import mode_text
+from ext4kit.report.logs import removal_text
 from ext4kit.report.phrases import SPANS, count_text, duration_text
 from ext4kit.report.safe import printable, printable_text, shown
 from ext4kit.report.tables import human_size
@@ -29,7 +31,8 @@ from ext4kit.triage import (
     StoryStep,
     Triage,
 )
-from ext4kit.triage.suspicions.search import IMAGE
+from ext4kit.triage.suspicions.sessions import Deed, SignSession
+from ext4kit.triage.suspicions.sighting import IMAGE, LINES
 from ext4kit.triage.victims import ZeroLengthFile
 from ext4kit.units import NANOSECONDS
 from ext4kit.verify import CODES
@@ -39,6 +42,7 @@ SEEN = {
     "there": "on disk now", "mode": "mode changed", "times": "times set", "size": "grew",
     "content": "written", "flags": "flags changed", "truncated": "truncated",
 }  # fmt: skip
+_UNNAMED = (EventKind.HINT, IMAGE, LINES)
 MAP_WORDS = {
     "metadata": "metadata and journal",
     "files": "files",
@@ -259,7 +263,7 @@ def sighting_path(one: Sighting) -> str:
 
 def sighting_text(one: Sighting) -> str:
     """The evidence for a sighting, the grade of its file, and further details."""
-    seen = ", ".join(SEEN.get(how, how) for how in one.seen if how not in (EventKind.HINT, IMAGE))
+    seen = ", ".join(SEEN.get(how, how) for how in one.seen if how not in _UNNAMED)
     parts = [seen + (f" ({one.grade})" if one.grade else "")] if seen else []
     if "there" in one.seen and one.mode is not None and stat.S_ISREG(one.mode):
         parts.append(mode_text(one.mode))
@@ -269,10 +273,23 @@ def sighting_text(one: Sighting) -> str:
             event_words(one.event)[1] if times is None else f"mtime set to {time_text(times[1])}"
         )
         parts.append(change)
-    return "; ".join(filter(None, (*parts, one.note)))
+    if one.lines is not None and one.lines.removal is not None:
+        count = count_text(one.lines.count, "line")
+        parts.append(f"{count} removed {removal_text(one.lines.removal)}")
+    return "; ".join(filter(None, (*parts, printable_text(one.note))))
+
+
+def line_texts(one: Sighting) -> list[str]:
+    """The first lines that were removed from a log, and how many more there are."""
+    if one.lines is None:
+        return []
+    texts = [printable(line.text) for line in one.lines.first[:LINES_SHOWN]]
+    more = one.lines.count - len(texts)
+    return [*texts, f"... {more:,} more"] if texts and more else texts
 
 
 STEPS_SHOWN = 8
+LINES_SHOWN = 3
 
 
 def story_text(story: Sequence[StoryStep]) -> str:
@@ -296,6 +313,29 @@ def story_text(story: Sequence[StoryStep]) -> str:
                 day = date
         parts.append(" ".join((step.what, *told)))
     return " -> ".join(parts)
+
+
+def session_text(one: SignSession) -> str:
+    """When signs follow each other, and who was logged in."""
+    span = time_text(one.start)
+    if one.end > one.start:
+        span += f", {duration_text(one.end - one.start)}"
+    logins = dict.fromkeys(map(_login_text, one.logins))
+    return f"{span}: {count_text(len(one.deeds), 'change')}" + (
+        f"; logged in: {', '.join(logins)}" if logins else ""
+    )
+
+
+def _login_text(one: Login) -> str:
+    host = f" from {printable(one.host)}" if one.host else ""
+    return f"{printable(one.user)} on {printable(one.line)}{host}"
+
+
+def deed_text(one: Deed) -> str:
+    """What happened to a file, with its owner and its signs."""
+    path = "(path unknown)" if one.path is None else shown(one.path) or "/"
+    owner = "" if one.uid is None else f"uid {one.uid}, "
+    return f"{one.what}  {path}  ({owner}{', '.join(one.codes)})"
 
 
 def zero_length_path(one: ZeroLengthFile) -> str:

@@ -19,8 +19,10 @@ from ext4kit.report.triage.charts import ALLOCATED, block_map, column_chart, sha
 from ext4kit.report.volumes import description_text, has_offset
 from ext4kit.timeline import Event
 from ext4kit.triage import Bins, Indicator, Weight
+from ext4kit.triage.suspicions.sessions import SignSession
 
 SHOWN = 6  # sightings per rule that are visible at once
+SESSIONS = 50  # the newest ones
 FOLDED = 200  # sightings per rule in the page, including folded ones
 VICTIMS, VOLUMES, PROBLEMS = 200, 200, 100
 
@@ -61,6 +63,8 @@ def _facts(case: TriageReport) -> dict[str, object]:
     return {
         "tiles": _tiles(case),
         "signs": [_indicator(one) for one in summary.suspicions],
+        "sessions": list(map(_session, reversed(summary.sessions[-SESSIONS:]))),
+        "sessions_before": max(len(summary.sessions) - SESSIONS, 0),
         **_over_time(case, "deleted", deletions.when, "deletions over time", marks=False),
         "by_count": share_bar(grades, "deleted files by grade"),
         "by_size": share_bar(sizes, "bytes of deleted files by grade"),
@@ -138,17 +142,29 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
     ]  # fmt: skip
 
 
+def _session(one: SignSession) -> dict[str, object]:
+    """Signs that follow each other, some visible and others folded."""
+    rows = [(time_text(deed.time), words.deed_text(deed), deed.is_strong) for deed in one.deeds]
+    return {
+        "title": words.session_text(one),
+        "open": rows[:SHOWN],
+        "folded": rows[SHOWN:FOLDED],
+        "note": _note(len(rows), FOLDED, "report IMAGE --json"),
+    }
+
+
 def _indicator(one: Indicator) -> dict[str, object]:
     """A rule that matched, with its sightings, of which some are visible and others are folded."""
     rows = [
         (time_text(seen.when), words.sighting_path(seen), words.sighting_text(seen),
-         words.story_text(seen.story))
+         words.story_text(seen.story), words.line_texts(seen))
         for seen in one.sightings[:FOLDED]
     ]  # fmt: skip
     return {
         "code": one.rule.code,
         "title": one.rule.title,
         "reason": one.rule.reason,
+        "attack": one.rule.attack,
         "weight": str(one.rule.weight),
         "count": one.count,
         "open": rows[:SHOWN],

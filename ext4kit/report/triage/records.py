@@ -7,12 +7,15 @@ from dataclasses import asdict
 from typing import Annotated, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 from ext4kit import fields
+from ext4kit.errors import path_text
 from ext4kit.fields import Record, json_name
+from ext4kit.logs.logins import Login
 from ext4kit.recovery import Grade
 from ext4kit.recovery.manifest import Trust
 from ext4kit.report.deleted import FolderRecord, RemovedNames, deleted_record, folder_record
 from ext4kit.report.hashes import evidence_record
 from ext4kit.report.info import writer_record
+from ext4kit.report.logs import LogLineRecord, RemovalFacts, log_record, removal_facts
 from ext4kit.report.timeline import EventRecord, event_record
 from ext4kit.report.triage.case import TriageReport, check_rows, stored_times
 from ext4kit.report.volumes import volume_record
@@ -20,7 +23,9 @@ from ext4kit.triage import Bins, Indicator, Sighting, StoryStep
 from ext4kit.triage.activity import CATEGORIES
 from ext4kit.triage.deletions import GRADES
 from ext4kit.triage.facts import MapCategory, Sort
-from ext4kit.triage.suspicions.rules import Weight
+from ext4kit.triage.rules.rule import Weight
+from ext4kit.triage.suspicions.sessions import Deed, SignSession
+from ext4kit.triage.suspicions.sighting import RemovedLines
 from ext4kit.triage.victims import ZeroLengthFile
 
 
@@ -51,6 +56,7 @@ def summary_records(case: TriageReport) -> Iterator[Record]:
         yield _sign(one)
     for one in summary.suspicions:
         yield from (_sighting(one.rule.code, seen) for seen in one.sightings)
+    yield from map(_session, summary.sessions)
     yield from map(_victim, summary.victims[1])
     yield from map(deleted_record, summary.deletions.listed)
     yield from map(event_record, summary.activity.listed)
@@ -290,6 +296,7 @@ class IndicatorRecord(TypedDict):
     weight: Weight
     title: str
     reason: str
+    attack: Annotated[list[str], "Techniques of MITRE ATT&CK."]
     count: fields.Count
     listed: int
 
@@ -302,6 +309,7 @@ def _sign(one: Indicator) -> IndicatorRecord:
         "weight": rule.weight,
         "title": rule.title,
         "reason": rule.reason,
+        "attack": list(rule.attack),
         "count": one.count,
         "listed": len(one.sightings),
     }
@@ -327,7 +335,19 @@ def _step(one: StoryStep) -> StepRecord:
     }
 
 
-class SightingRecord(fields.PathOrNone):
+class RemovedLinesFacts(TypedDict):
+    """Lines that were removed from a log at once."""
+
+    count: fields.Count
+    proof: Annotated[RemovalFacts | None, "Null for records that were filled with zeros."]
+    first: Annotated[list[LogLineRecord], "The first ones; none of records that are zeros."]
+
+
+class _Lines(TypedDict):
+    lines: NotRequired[Annotated[RemovedLinesFacts, "Only for lines removed from a log."]]
+
+
+class SightingRecord(fields.PathOrNone, _Lines):
     """One place where such a rule matched (`report`)."""
 
     record: Literal["sighting"]
@@ -359,6 +379,83 @@ def _sighting(code: str, one: Sighting) -> SightingRecord:
         "note": one.note or None,
         "event": None if one.event is None else event_record(one.event),
         "story": list(map(_step, one.story)),
+        **_lines(one.lines),
+    }
+
+
+def _lines(found: RemovedLines | None) -> _Lines:
+    if found is None:
+        return {}
+    removal = found.removal
+    return {
+        "lines": {
+            "count": found.count,
+            "proof": None if removal is None else removal_facts(removal),
+            "first": list(map(log_record, found.first)),
+        }
+    }
+
+
+class LoginFacts(TypedDict):
+    """A user who was logged in."""
+
+    user: str
+    terminal: str
+    host: str
+    start_ns: int
+    end_ns: Annotated[int | None, "Null if no logout is recorded."]
+
+
+class DeedRecord(fields.PathOrNone):
+    """Something that happened to a file of a sign."""
+
+    time_ns: int
+    what: str
+    inode: fields.Inode | None
+    generation: fields.Generation | None
+    uid: int | None
+    codes: Annotated[list[str], "Rules that the file matches."]
+
+
+class SessionRecord(TypedDict):
+    """Deeds of signs without a long pause between them (`report`)."""
+
+    record: Literal["session"]
+    start_ns: int
+    end_ns: int
+    logins: Annotated[list[LoginFacts], "Users who were logged in, by the records of the system."]
+    deeds: list[DeedRecord]
+
+
+def _session(one: SignSession) -> SessionRecord:
+    return {
+        "record": "session",
+        "start_ns": one.start,
+        "end_ns": one.end,
+        "logins": list(map(_login, one.logins)),
+        "deeds": list(map(_deed, one.deeds)),
+    }
+
+
+def _login(one: Login) -> LoginFacts:
+    return {
+        "user": path_text(one.user),
+        "terminal": path_text(one.line),
+        "host": path_text(one.host),
+        "start_ns": one.start,
+        "end_ns": one.end,
+    }
+
+
+def _deed(one: Deed) -> DeedRecord:
+    return {
+        **json_name(one.path if one.path is None else one.path or b"/"),
+        "time_ns": one.time,
+        "what": one.what,
+        "inode": one.inode,
+        "generation": one.generation,
+        "uid": one.uid,
+        "codes": list(one.codes),
     }
 
 

@@ -35,6 +35,7 @@ from ext4kit.zones import current_zone
 NARROWEST, WIDEST = 20, 132
 _NARROW = 64  # in a narrower terminal, a path is on its own line
 _NAMES = 26  # largest width of the names of facts
+SESSIONS, DEEDS = 5, 15  # the newest sessions; changes of each
 SHOWN = 5  # number shown of sightings per rule, of findings, and of problems
 GRADE_COLOURS = {
     "intact": "green", "consistent": "blue", "partial": "yellow", "overwritten": "red",
@@ -100,6 +101,7 @@ def parts(case: TriageReport, width: int, has_colours: bool = True) -> Iterable[
         yield Text()
         yield Text("Left out: " + "; ".join(case.left_out), "yellow")
     yield from _section("Signs", _signs(case, width))
+    yield from _section("Signs in the order of time", _sessions(case, width))
     grades, sorts = Ink(GRADE_COLOURS, has_colours), Ink(SORT_COLOURS, has_colours)
     yield from _section("Deleted", _deletions(case, width, grades))
     yield from _section("What happened", _activity(case, width, sorts))
@@ -197,11 +199,14 @@ def _sign(one: Indicator, width: int) -> Iterable[RenderableType]:
     strong = one.rule.weight is Weight.STRONG
     title = Text().append("● " if strong else "○ ", "bold red" if strong else "yellow")
     title.append(one.rule.title, "bold").append(f"  {one.count:,}", "dim")
+    title.append("".join(f"  {technique}" for technique in one.rule.attack), "dim")
     yield title
     yield Padding(Text(one.rule.reason, "dim"), (0, 0, 0, 2))
     rows = []
     for seen in one.sightings[:SHOWN]:
         line = Text(words.sighting_path(seen)).append(f"  {words.sighting_text(seen)}", "dim")
+        for text in words.line_texts(seen):
+            line.append(f"\n{text}")
         if seen.story:
             line.append(f"\n{words.story_text(seen.story)}", "dim italic")
         rows.append((Text(time_text(seen.when), "dim"), line))
@@ -209,6 +214,24 @@ def _sign(one: Indicator, width: int) -> Iterable[RenderableType]:
     if one.count > SHOWN:
         note = words.truncation_note(one.count, SHOWN, "report IMAGE --json")
         yield Padding(Text(note, "dim"), (0, 0, 0, 2))
+
+
+def _sessions(case: TriageReport, width: int) -> Iterable[RenderableType]:
+    sessions = case.summary.sessions
+    for number, one in enumerate(sessions[-SESSIONS:]):
+        yield from [Text()] * (number > 0)
+        yield Text(words.session_text(one), "bold")
+        rows = [
+            (Text(time_text(deed.time), "dim"), Text(words.deed_text(deed)))
+            for deed in one.deeds[:DEEDS]
+        ]
+        yield Padding(_pairs(rows, width), (0, 0, 0, 2))
+        if len(one.deeds) > DEEDS:
+            note = words.truncation_note(len(one.deeds), DEEDS, "report IMAGE --json")
+            yield Padding(Text(note, "dim"), (0, 0, 0, 2))
+    if len(sessions) > SESSIONS:
+        before = count_text(len(sessions) - SESSIONS, "earlier group")
+        yield Text(f"{before}: `ext4kit report IMAGE --json`", "dim")
 
 
 def _pairs(rows: Iterable[tuple[Text, Text]], width: int) -> RenderableType:

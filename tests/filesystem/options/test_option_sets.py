@@ -11,7 +11,7 @@ from tests.environment.kernel import missing_for_kernel
 from tests.filesystem.options import running
 from tests.filesystem.options.drawing import OptionSet
 
-SETS = 50
+SETS = 20
 TOOLS = ("chattr", "debugfs", "e2fsck", "e4defrag", "mke2fs", "resize2fs", "tune2fs")
 
 # Options as mke2fs takes them, the block size, the seed of the filling, the changes.
