@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +16,8 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, Command, CommonOptions
 from ext4kit.cli.rule_files import rules_option
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
-from ext4kit.cli.session import opened
-from ext4kit.cli.several import for_each_volume
+from ext4kit.cli.session import Session, opened
+from ext4kit.cli.several import for_each_volume, is_one_of_several
 from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import named
 from ext4kit.errors import RequestError
@@ -23,9 +25,15 @@ from ext4kit.export import DATABASE, HASHES, PARTS, Export, Subject, Target, exp
 from ext4kit.export.summary import export_lines, export_record
 from ext4kit.fields import HashName
 from ext4kit.recovery import Grade
+from ext4kit.report.phrases import count_text
 from ext4kit.report.records import write_record
+from ext4kit.report.safe import printable_text
 from ext4kit.triage import Rule
 
+if TYPE_CHECKING:
+    from ext4kit.cases.database import VolumeInCase
+
+_DATABASES = "ext4kit.databases"  # key in the context of the command
 _EXAMPLE = """\b
 Examples:
   ext4kit export disk.img --bodyfile body.txt
@@ -33,6 +41,7 @@ Examples:
   ext4kit export disk.img /home --modified-since 2026-03-01 --csv files.csv
   ext4kit export disk.img --db case.sqlite --dfxml files.xml --hash md5,sha256
   ext4kit export disk.img --timesketch-jsonl events.jsonl --sources journal
+  ext4kit export --image web.img --image db.E01 --all-volumes --db lab.sqlite --together
 """
 _HELP = {
     "bodyfile": "The Sleuth Kit's bodyfile, for mactime.",
@@ -65,9 +74,48 @@ def _formats(function: Command) -> Command:
     return function
 
 
+def _databases() -> dict[Path, VolumeInCase]:
+    """The databases that were written, and the volumes that they are of."""
+    found: dict[Path, VolumeInCase] = click.get_current_context().meta.setdefault(_DATABASES, {})
+    return found
+
+
+def _volume(session: Session) -> VolumeInCase:
+    from ext4kit.cases.database import VolumeInCase
+    from ext4kit.roots.host import host_name
+
+    facts = session.volume.facts
+    image, locator, host, uuid, label = (
+        printable_text(text)
+        for text in (str(session.options.image), str(session.locator), host_name(session.fs),
+                     facts.uuid, facts.label)
+    )  # fmt: skip
+    return VolumeInCase(len(_databases()) + 1, image, locator, host, uuid, label)
+
+
+def _join(values: Mapping[str, object], failed: list[str]) -> None:
+    """Write the database of all volumes, if it was asked for."""
+    target, made = values[DATABASE], _databases()
+    if not (values["together"] and isinstance(target, Target) and target.path and made):
+        return
+    from ext4kit.cases.database import CaseDatabase, VolumeInCase
+    from ext4kit.output.new_file import unfinished_file
+
+    unread = (VolumeInCase(number, name, name) for number, name in enumerate(failed, len(made) + 1))
+    with unfinished_file(target.path) as file, CaseDatabase(file.path) as database:
+        for path, volume in made.items():
+            database.import_volume(volume, path, path.name)
+        database.set_volumes(unread)
+        database.refresh()
+    tell_line(f"written: {target.path}, of {count_text(len(made), 'volume')}")
+
+
 @click.command("export", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True, times=True)
+@for_each_volume(lost=True, times=True, end=_join)
 @_formats
+@click.option("--together", is_flag=True,
+              help="With several volumes: beside the database of each, make one of all in the FILE "
+              "of --db; `ext4kit case` makes the same.")  # fmt: skip
 @click.option("--hash", "hashes", callback=_hashes, metavar="LIST",
               help="Hash the content of files: md5, sha1, sha256, with commas.")  # fmt: skip
 @click.option(
@@ -81,6 +129,7 @@ def _formats(function: Command) -> Command:
 @custody
 def command(
     options: CommonOptions,
+    together: bool,
     hashes: tuple[HashName, ...],
     fractions: bool,
     left_out: tuple[str, ...],
@@ -102,6 +151,9 @@ def command(
     """
     targets = [each for name in _HELP if (each := given[name.replace("-", "_")])]
     _check(targets, options.json or custody.verify_evidence)
+    database = given[DATABASE]
+    if together and not (database and is_one_of_several()):
+        raise RequestError("--together needs --db, and several images or --all-volumes")
     with opened(options, files=[each.path for each in targets if each.path]) as session:
         parts = {"deleted"} if options.lost else set(PARTS) - set(left_out)
         with keeping(custody, session, None) as case:
@@ -129,6 +181,8 @@ def command(
                     session.step,
                     is_whole,
                 )
+            if together and database is not None and database.path is not None:
+                _databases()[database.path] = _volume(session)
             _tell(export, targets, options)
             if not (selection.is_everything or export.counts["live"] or export.counts["deleted"]):
                 text = "no live or deleted file was selected"

@@ -6,6 +6,7 @@ import hashlib
 import json
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,39 @@ def test_export_and_report_have_files_of_their_own(run: Run, disk: Path, tmp_pat
         stem, dot, end = name.partition(".")
         made = sorted(path.name for path in tmp_path.glob(f"*{dot}{end}"))
         assert made == [f"{stem}-disk.img-volume-{number}.{end}" for number in (1, 3)]
+
+
+def test_one_database_has_the_rows_of_all_and_names_what_was_not_read(
+    run: Run, disk: Path, bad: Path, tmp_path: Path
+) -> None:
+    base = tmp_path / "lab.sqlite"
+    words = "--all-volumes", "--image", bad, "--db", base, "--together", "--sources", "journal"
+    assert run("export", disk, *words).returncode == 3
+    single = [tmp_path / f"lab-disk.img-volume-{number}.sqlite" for number in (1, 3)]
+    for table in ("files", "versions", "events", "findings", "signs"):
+        counts = [rows(path, f"SELECT count(*) FROM {table}")[0][0] for path in (*single, base)]
+        assert counts[2] == counts[0] + counts[1], table
+    known = "SELECT path, inode, size FROM files ORDER BY 1, 2, 3"
+    assert rows(base, known) == sorted(rows(single[0], known) + rows(single[1], known))
+    assert rows(base, "SELECT image FROM volumes") == [(str(disk),), (str(disk),), ("bad.img",)]
+    assert ("bad.img", "not imported") in rows(base, "SELECT image, meaning FROM not_read")
+    assert rows(base, "SELECT value FROM state WHERE key = 'is_fresh'") == [(1,)]
+    assert not list(tmp_path.glob("*.incomplete"))
+
+
+def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        return database.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize(
+    "words", [["--together"], ["--together", "--all-volumes"], ["--together", "--db", "x.sqlite"]]
+)
+def test_one_database_needs_a_name_and_several_volumes(
+    run: Run, image: Path, words: list[str]
+) -> None:
+    done = run("export", image, "--csv", "-", *words)
+    assert done.returncode == 2
 
 
 @pytest.mark.parametrize("command", COMMANDS)
