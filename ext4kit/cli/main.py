@@ -149,19 +149,19 @@ def _open_closed_streams() -> None:
 
     For standard output it is opened read-only, so that writes fail and the failure is reported.
     """
-    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+    for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:
             with contextlib.suppress(OSError):
-                null = os.open(os.devnull, mode)
+                null = os.open(os.devnull, flags)
                 if null != descriptor:
                     os.dup2(null, descriptor)
                     os.close(null)
-    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             with contextlib.suppress(OSError):
-                stream = open(descriptor, "w", encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
+                stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
                 setattr(sys, name, stream)
 
 

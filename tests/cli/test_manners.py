@@ -49,7 +49,6 @@ COMMANDS = (
     ("artifacts", "IMAGE", "--all"),
     ("roots", "IMAGE"),
     ("packages", "IMAGE"),
-    ("packages", "IMAGE", "--root", "system"),
     ("search", "IMAGE", "--text", "the"),
     ("logs", "IMAGE"),
     ("report", "IMAGE"),
@@ -297,7 +296,7 @@ def test_force_color_gives_a_pipe_the_colours_of_a_terminal(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-", "<&- >&- 2>&-"])
 def test_a_closed_standard_output_is_one_line(
     sample: Path, tmp_path: Path, command: tuple[str, ...], closed: str
 ) -> None:

@@ -137,7 +137,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
      "export IMAGE --db OUT --versions --min-grade partial", "export IMAGE --db OUT --lost"),
     ("export IMAGE --bodyfile OUT", "export IMAGE --bodyfile OUT --fractions --versions",
      "export IMAGE --timesketch-csv OUT", "export IMAGE --csv OUT --hash sha1 --without live",
-     "export IMAGE --csv OUT --lost"),
+     "export IMAGE --csv OUT --lost", "export IMAGE --all-volumes --db OUT --together"),
     ("export IMAGE --dfxml OUT --hash md5,sha256", "export IMAGE --dfxml OUT --versions",
      "export IMAGE --case-uco OUT --operator N --case-number 1",
      "export IMAGE --case-uco OUT --versions --hash sha256", "export IMAGE --dfxml OUT --lost"),
