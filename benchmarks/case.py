@@ -28,7 +28,7 @@ from tests.case.making import jobs_of, made_case, outputs
 SAMPLES = (
     "ext3", "large_extent_leaves", "orphan_file", "power_cut", "removed_on_5_10", "rm_rf_tree",
 )  # fmt: skip
-CONTAINERS = ("raw", "qcow2", "vmdk", "gz", "vdi")
+CONTAINERS = ("raw", "qcow2", "vmdk", "gz", "vpc")
 BROKEN = 3
 _SUPERBLOCK = 1024
 _LABEL, _FEATURES, _METADATA_CSUM = 0x78, 0x64, 0x400  # s_volume_name, s_feature_ro_compat

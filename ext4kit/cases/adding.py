@@ -74,6 +74,11 @@ class FoundImage:
         """Whether there is something to examine."""
         return any(volume.is_ext for volume in self.volumes)
 
+    @property
+    def kinds(self) -> str:
+        """What it is: its format, and what is on its volumes."""
+        return f"{self.form} ({', '.join(dict.fromkeys(each.kind for each in self.volumes))})"
+
 
 def examine(path: Path, keys: KeyProvider = (), limits: OpenLimits | None = None) -> FoundImage:
     """Open an image, and tell what is on it; an image that cannot be opened has a problem."""
@@ -94,7 +99,7 @@ def images_below(
     limits: OpenLimits | None = None,
     progress: Progress | None = None,
 ) -> list[FoundImage]:
-    """The images with ext volumes below a folder, by path; parts of another image are left out.
+    """All files below a folder that could be images, by path; parts of another one are left out.
 
     Raises:
         RequestError: there is no such folder.
@@ -107,7 +112,7 @@ def images_below(
             progress(number, len(paths))
         found.append(examine(path, keys, limits))
     parts = {file for image in found for file in image.files[1:]}
-    return [image for image in found if image.has_ext and image.path not in parts]
+    return [image for image in found if image.path not in parts]
 
 
 def _candidates(folder: Path) -> Iterator[Path]:

@@ -33,6 +33,27 @@ def test_images_are_found_by_what_they_are(unpacked: Images, tmp_path: Path) -> 
     assert [one["format"] for one in added] == ["raw", "vmdk"]
 
 
+@needs("mkfs.vfat", "cryptsetup")
+def test_a_folder_leaves_nothing_out_without_a_word(unpacked: Images, tmp_path: Path) -> None:
+    source = tmp_path / "evidence"
+    source.mkdir()
+    shutil.copy(unpacked("ext3").image, source / "disk.img")
+    (source / "notes.txt").write_text("x" * 200_000)
+    (source / "broken.qcow2").write_bytes(b"QFI\xfb\x00\x00\x00\x63" + bytes(1 << 16))
+    for name in ("fat", "locked"):
+        (source / name).write_bytes(bytes(32 << 20))
+    subprocess.run(["mkfs.vfat", "-F", "16", source / "fat"], check=True, capture_output=True)
+    words = ["cryptsetup", "luksFormat", "-q", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations"]
+    subprocess.run([*words, "1000", source / "locked", "-"], input=b"secret", check=True)
+    folder = made_case(tmp_path / "case")
+    done = run_program("case", "add", "--case", folder, source)
+    assert done.returncode == 1
+    assert b"broken.qcow2: cannot be opened" in done.stdout
+    told = done.stderr.decode()
+    assert "left out: 3 files" in told
+    assert all(kind in told for kind in ("vfat", "crypto_LUKS", "raw (unknown)"))
+
+
 @needs("qemu-img", "tune2fs")
 def test_the_same_evidence_is_noticed_in_another_container(
     unpacked: Images, tmp_path: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ext4kit.cli.outputs import check_apart
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import passphrases
 from ext4kit.cli.telling import tell_line
+from ext4kit.report.phrases import count_text
 from ext4kit.report.records import write_record
 
 _EXAMPLE = """\b
@@ -25,6 +27,7 @@ Examples:
   ext4kit case add disk.img server.E01
   ext4kit case add /evidence
 """
+_MOST_KINDS = 10
 
 
 @click.command("add", context_settings=CONTEXT, epilog=_EXAMPLE)
@@ -45,10 +48,11 @@ def command(
     """Add images to the case, with all their volumes.
 
     An IMAGE that is a folder stands for all images with ext volumes below it, whatever their names
-    are. Containers, partitions, logical volumes and, with keys, encrypted volumes are opened. An
-    image that cannot be opened is added too, so that status and report name it. A volume with the
-    same UUID and the same superblocks of file system and journal as an earlier one is the same
-    evidence once more: it is noted, and not examined twice.
+    are; a note counts the other files by what they are. Containers, partitions, logical volumes
+    and, with keys, encrypted volumes are opened. An image that cannot be opened is added too, so
+    that status and report name it. A volume with the same UUID and the same superblocks of file
+    system and journal as an earlier one is the same evidence once more: it is noted, and not
+    examined twice.
 
     The exit code is 1 if an image could not be opened or has no ext volume.
     """
@@ -75,11 +79,21 @@ def _found(images: tuple[Path, ...], keys: tuple[bytes, ...], quiet: bool) -> It
         if path.is_dir():
             with progress(quiet, "searching for images") as show:
                 found = images_below(path, keys, progress=show)
-            if not found:
+            kept = [one for one in found if one.has_ext or one.problem]
+            if not kept:
                 tell_line(f"note: no image with an ext volume is below {path}")
-            yield from found
+            if not quiet and (others := Counter(one.kinds for one in found if one not in kept)):
+                _tell_others(path, others)
+            yield from kept
         else:
             yield examine(path, keys)
+
+
+def _tell_others(folder: Path, kinds: Counter[str]) -> None:
+    told = [f"{count:,} {kind}" for kind, count in kinds.most_common(_MOST_KINDS)]
+    told += ["others"] * (len(kinds) > _MOST_KINDS)
+    without = f"{count_text(kinds.total(), 'file')} below {folder} without an ext volume"
+    tell_line(f"note: left out: {without}: {', '.join(told)}; `ext4kit case add FILE` adds one")
 
 
 def _show(
