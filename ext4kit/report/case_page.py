@@ -29,7 +29,7 @@ class VolumeEntry:
         image: name of the image.
         volume: its number; 0 for an image that could not be opened.
         host: name in /etc/hostname; "" for none.
-        page: link to its own page; "" for none.
+        page: link to its own page; "" for none, if there is no report on it.
         signs: the records of its signs.
         sightings: the records of their sightings.
         deleted, whole: deleted files, and those whose content is whole.
@@ -133,6 +133,7 @@ def case_page(
         facts: name and number of the case, operator.
     """
     failed = [entry for entry in entries if entry.problems]
+    read = [entry for entry in entries if entry.page]
     signs = _shared_signs(entries)
     seen = sorted(
         ((sighting["time_ns"], entry, sighting) for entry in entries for sighting in entry.sightings
@@ -144,6 +145,7 @@ def case_page(
         _STYLES,
         heading=heading,
         entries=entries,
+        read=len(read),
         failed=failed,
         signs=signs,
         seen=seen[:_MOST_SIGHTINGS],
@@ -155,7 +157,7 @@ def case_page(
         version=__version__,
         link=quote,
         tiles=[
-            (f"{len(entries):,}", "volumes", ""),
+            (f"{len(read):,}", "volumes", ""),
             (f"{strong:,}", "strong signs", "bad" * bool(strong)),
             (f"{look:,}", "signs to look at", "warn" * bool(look)),
             (f"{sum(entry.deleted for entry in entries):,}", "deleted files", ""),
