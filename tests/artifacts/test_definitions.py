@@ -256,6 +256,7 @@ def test_homes_that_are_links_are_followed(image_of: Callable[[], Path], tmp_pat
     assert [one.node.path for one in found] == [b"/data/u1/.ssh/authorized_keys"]
 
 
+@pytest.mark.heavy
 def test_a_multitude_of_links_is_bounded(image_of: Callable[[], Path], tmp_path: Path) -> None:
     tree, lines = tmp_path / "tree", []
     (tree / "home").mkdir()

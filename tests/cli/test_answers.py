@@ -104,6 +104,7 @@ def test_no_empty_answer_is_without_a_next_step(
     _ends_helpfully(ext4kit, form, SCENES[scene](unpacked, tmp_path), tmp_path / "out")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
 def test_after_the_journal_has_wrapped(
     built: Images, ext4kit: Cli, tmp_path: Path, form: tuple[str, ...]

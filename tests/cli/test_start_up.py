@@ -35,6 +35,7 @@ def test_info_needs_no_partition_library() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", ["ls", "deleted", "recover", "search", "who", "timeline"])
 def test_logs_and_triage_are_loaded_by_what_needs_them(command: str) -> None:
     code = (

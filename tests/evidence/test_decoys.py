@@ -78,6 +78,7 @@ def _written(path: Path, data: bytes, head: bytes, at: int = 0) -> Path:
     return path
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CONTAINERS)
 @pytest.mark.parametrize("form", ["disk", "plain"])
 def test_a_disk_that_begins_like_a_container_is_read_as_the_disk(
@@ -163,6 +164,7 @@ def test_a_report_has_a_strong_sign(ext4kit: Cli, disk: bytes, tmp_path: Path, h
     assert "(the image)" in ext4kit("report", image).stdout
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_volume_that_begins_like_another_is_listed_as_both(
     ext4kit: Cli, plain: bytes, disk: bytes, tmp_path: Path, name: str

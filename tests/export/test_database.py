@@ -234,6 +234,7 @@ _COUNTS = """SELECT (SELECT count(*) FROM files WHERE state = 'deleted') AS dele
     (SELECT count(*) FROM signs) AS signs"""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["rm_rf_tree", "removed_on_5_10", "orphan_file"])
 def test_all_commands_count_the_same(
     name: str, unpacked: Images, ext4kit: Cli, tmp_path: Path

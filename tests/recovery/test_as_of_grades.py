@@ -158,6 +158,7 @@ def grow_tree(story: Story, root: Path, count: int) -> Path:
     return tree
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_removed_tree_has_the_grades_of_its_recovery(
     layout: str, ext4kit: Cli, tmp_path: Path

@@ -119,6 +119,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tally]:
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", JUDGED)
 def test_nothing_that_is_said_of_disks_with_bad_sectors_is_wrong(
     name: str, judged: dict[str, Tally]

@@ -141,6 +141,7 @@ def refuted(checker: Any, recovered: Recovered, names: list[str], count: int, se
     assert not missed, f"{len(missed)} of {count}, seed {seed}: {missed[:3]}"
 
 
+@pytest.mark.heavy
 def test_one_changed_fact_is_refuted(checker: Any, recovered: Recovered) -> None:
     seed = random.randrange(1 << 16)
     refuted(checker, recovered, ["rm_rf_tree", "ext3", "inline_data", "data_journal"], 20, seed)

@@ -181,6 +181,7 @@ def test_what_cannot_be_searched_is_refused_in_one_line(
 WORDS = regex_pattern("[a-z]{6} [a-z]{6}")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("sample", ["rm_rf_tree", "power_cut", "ext3"])
 def test_an_area_alone_has_the_hits_that_it_has_among_all(unpacked: Images, sample: str) -> None:
     image, found = unpacked(sample).image, {}
@@ -195,6 +196,7 @@ def test_an_area_alone_has_the_hits_that_it_has_among_all(unpacked: Images, samp
         assert found[frozenset({area})] == {one for one in found[frozenset(Area)] if one[0] == area}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("sample", ["rm_rf_tree", "power_cut", "ext3", "removed_on_5_10"])
 def test_hits_know_of_their_blocks_what_who_tells(
     ext4kit: Cli, unpacked: Images, sample: str

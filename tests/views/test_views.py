@@ -111,6 +111,7 @@ def test_live_and_deleted_files_stand_side_by_side(workspace: Workspace) -> None
         assert view.lookup(node.path + b"~2").grade == node.grade
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["live", "deleted", "all", "unattached", "unallocated"])
 def test_each_node_is_found_by_its_path_with_the_same_identity(
     workspace: Workspace, name: str
@@ -250,6 +251,7 @@ def test_a_view_that_is_not_there_is_named(workspace: Workspace) -> None:
         open_view(workspace, "tomorrow")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("view", VIEW_NAMES)
 def test_the_commands_read_each_view(unpacked: Images, ext4kit: Cli, view: str) -> None:
     words = unpacked("rm_rf_tree").image, "--view", view

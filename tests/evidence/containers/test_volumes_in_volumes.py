@@ -222,6 +222,7 @@ def _index(image: Path, name: str) -> int:
         return next(each.index for each in evidence.volumes if each.description.startswith(name))
 
 
+@pytest.mark.heavy
 def test_each_logical_volume_is_named_with_the_place_of_its_first_extent(
     tool: Tool, sample: Path, tmp_path: Path, loop: Loop, ext4kit: Cli
 ) -> None:
