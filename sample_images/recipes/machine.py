@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -121,12 +122,19 @@ def unmount(where: Path) -> None:
 
 
 def mount_point() -> Path:
-    """A new folder to mount in, with a short path as users have.
+    """A new folder to mount in, with a short path as users have; it goes with this process.
 
     The kernel logs the superblock at the first open of a file if the path of the mount has less
     than 64 bytes (kernel fs/ext4/file.c, `ext4_sample_last_mounted`).
     """
-    return Path(tempfile.mkdtemp(prefix="mnt-"))
+    where = Path(tempfile.mkdtemp(prefix="mnt-"))
+    atexit.register(_remove_empty, where)
+    return where
+
+
+def _remove_empty(where: Path) -> None:
+    with suppress(OSError):  # gone, or still mounted
+        where.rmdir()
 
 
 @contextmanager
