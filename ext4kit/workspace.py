@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -28,11 +29,11 @@ class Workspace(SharedLog):
     it still needs in memory. All results use the same reading of the log.
 
     Args:
-        fs: the file system, opened with its journal replayed.
+        fs, kept_scan: as for `SharedLog`.
     """
 
-    def __init__(self, fs: FileSystem) -> None:
-        super().__init__(fs)
+    def __init__(self, fs: FileSystem, kept_scan: Path | None = None) -> None:
+        super().__init__(fs, kept_scan)
         self._made: WeakValueDictionary[tuple[object, ...], object] = WeakValueDictionary()
 
     @property

@@ -66,7 +66,7 @@ def _formats(function: Command) -> Command:
 
 
 @click.command("export", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True, times=True)
+@for_each_volume(lost=True, times=True, scan=True)
 @_formats
 @click.option("--hash", "hashes", callback=_hashes, metavar="LIST",
               help="Hash the content of files: md5, sha1, sha256, with commas.")  # fmt: skip

@@ -73,6 +73,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "rule": ("report.rules:RuleRecord",),
     "root": ("report.roots:RootRecord",),
     "root change": ("report.roots:RootChangeRecord",),
+    "scan": ("recovery.kept_scan:ScanRecord",),
     "sighting": ("report.triage.records:SightingRecord",),
     "session": ("report.triage.records:SessionRecord",),
     "sign": ("report.triage.records:IndicatorRecord",),

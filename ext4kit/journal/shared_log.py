@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,10 +24,13 @@ class SharedLog:
 
     Args:
         fs: the file system, opened with its journal replayed.
+        kept_scan: file or folder with an earlier scan of its unallocated space, to be used instead
+            of a new one.
     """
 
-    def __init__(self, fs: FileSystem) -> None:
+    def __init__(self, fs: FileSystem, kept_scan: Path | None = None) -> None:
         self.fs = fs
+        self.kept_scan = kept_scan
         self._copies: dict[bool, BlockHistory] = {}
 
     @classmethod
