@@ -31,6 +31,7 @@ Examples:
   ext4kit case run
   ext4kit case run -j 4 --do report,export,recover
   ext4kit case run -j 8 --io nas1=2 --seconds 7200 --memory 4G
+  ext4kit case run -j 8 --split 200G
   ext4kit case run --retry
   ext4kit case run --scheduler tcp://10.0.0.5:8786
 """
@@ -57,6 +58,13 @@ def _storages(
     return found
 
 
+def _positive(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    found = byte_count(context, option, value)
+    if found == 0:
+        raise click.BadParameter("must be more than 0", context, option)
+    return found
+
+
 @click.command("run", context_settings=CONTEXT, epilog=_EXAMPLE)
 @case_option
 @click.option("--do", "tasks", default=",".join(USUAL), show_default=True, metavar="LIST",
@@ -67,6 +75,9 @@ def _storages(
 @click.option("--quick/--no-quick", default=True, show_default=True,
               help="First run report and export with the journal and the inode tables alone, for "
               "all volumes.")  # fmt: skip
+@click.option("--split", callback=_positive, metavar="SIZE",
+              help="Scan the unallocated space of a volume larger than SIZE in parts, one for each "
+              "SIZE of the volume, each a job; 100G.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(1), metavar="N",
               help="Stop a job after this time.")  # fmt: skip
 @click.option("--memory", callback=byte_count, metavar="SIZE",
@@ -88,6 +99,7 @@ def command(
     tasks: tuple[str, ...],
     workers: int,
     quick: bool,
+    split: int | None,
     seconds: float | None,
     memory: int | None,
     at_once: dict[str, int],
@@ -110,7 +122,7 @@ def command(
     with locked(case.path), Ledger(case.ledger) as ledger, CaseDatabase(case.database) as database:
         settle(case, ledger, database)
         database.set_volumes(database_volume(one) for one in ledger.volumes() if one.is_ext)
-        ledger.plan(tasks, quick)
+        ledger.plan(tasks, quick, split)
         if not ledger.jobs():
             raise RequestError("the case has no ext volume; `ext4kit case add IMAGE` adds some")
         if retry:
