@@ -56,7 +56,7 @@ class CommonOptions:
     unpack_limit: int | None = None
     opened: Image | None = None  # the image if it is open already; it is left open
     zone: TypedZone = UTC
-    scan: Path | None = None  # with an earlier scan of the unallocated space
+    kept_scan: Path | None = None  # with an earlier scan of the unallocated space
     is_locator: bool = False  # whether the image was given as a locator
 
     def __post_init__(self) -> None:
@@ -168,7 +168,7 @@ _ROOT = (
                  "`roots`."),
 )  # fmt: skip
 _SCAN = (
-    click.option("--scan", type=_PATH, metavar="PATH",
+    click.option("--scan", "kept_scan", type=_PATH, metavar="PATH",
                  help="Take the scan of the unallocated space from this file of `scan`, or from a "
                  "folder with all its parts, instead of reading that space."),
 )  # fmt: skip

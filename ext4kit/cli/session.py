@@ -86,7 +86,7 @@ class Session:
         """The results that are derived from the file system, each computed once."""
         from ext4kit.workspace import Workspace
 
-        return Workspace(self.fs, self.options.scan)
+        return Workspace(self.fs, self.options.kept_scan)
 
     @cached_property
     def has_former(self) -> bool:
@@ -318,7 +318,7 @@ def _check_state(options: CommonOptions) -> None:
         raise RequestError("--as-of reads the state from the journal; omit --no-replay")
     if options.as_of is not None and options.lost:
         raise RequestError("--as-of cannot be combined with --lost: the journal is lost as well")
-    if options.scan is not None and options.lost:
+    if options.kept_scan is not None and options.lost:
         raise RequestError("--scan is of the present file system; omit --lost")
     if not options.is_locator:
         return

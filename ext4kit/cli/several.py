@@ -97,7 +97,7 @@ def _check_options(options: CommonOptions) -> None:
     """
     if options.is_locator:
         raise RequestError(f"{options.locator} names one file system; give no further image")
-    if options.scan is not None:
+    if options.kept_scan is not None:
         raise RequestError("--scan is of one volume; give no further image or --all-volumes")
     if options.all_volumes and (options.volume is not None or options.offset is not None):
         raise RequestError("--all-volumes cannot be combined with --volume or --offset")
