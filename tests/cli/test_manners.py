@@ -33,6 +33,7 @@ COMMANDS = (
     ("stat", "IMAGE", "/"),
     ("deleted", "IMAGE"),
     ("recover", "IMAGE", "-o", "OUT"),
+    ("scan", "IMAGE", "-o", "OUT"),
     ("explain", "IMAGE", "<13>"),
     ("who", "IMAGE", "1600"),
     ("who", "IMAGE", "0-1700"),
@@ -61,7 +62,7 @@ COMMANDS = (
 EXACT = [("hash", "IMAGE", "--files")]  # names as they are, as sha256sum has them in a pipe
 SAFE = [command for command in COMMANDS if command not in EXACT]
 WORKING = (
-    "volumes IMAGE --scan", "hash", "ls", "deleted", "recover", "extract", "verify", "crosscheck",
+    "volumes IMAGE --scan", "hash", "ls", "deleted", "recover", "scan", "extract", "verify", "crosscheck",
     "artifacts", "timeline", "logs", "report", "export", "journal list", "journal audit",
 )  # fmt: skip
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9]+)*m")

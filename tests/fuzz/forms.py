@@ -97,6 +97,8 @@ FORMS: tuple[tuple[str, ...], ...] = (
      "recover IMAGE -o OUT --partial among --resume"),
     ("explain IMAGE INODE", "explain IMAGE TARGET --versions", "explain IMAGE INODE SOURCES",
      "explain IMAGE --manifest OUT --record 1"),
+    ("scan IMAGE -o OUT", "scan IMAGE -o OUT --part 2/3", "scan IMAGE -o OUT --no-replay",
+     "deleted IMAGE --scan IMAGE"),
     ("who IMAGE BLOCK", "who IMAGE 0-200", "who IMAGE BLOCK SOURCES", "who IMAGE --byte 99000",
      "who IMAGE --byte 99000 --in-volume"),
     ("blocks IMAGE --unallocated -o OUT", "blocks IMAGE --slack -o OUT",

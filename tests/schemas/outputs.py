@@ -46,6 +46,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls", "IMAGE", "-r", "--view", "deleted", "--known", LIST),
     ("recover", "IMAGE", "--versions", "-o", FOLDER, "--operator", "N. N.", "--case-number", "17"),
     ("recover", "IMAGE", "--lost", "-o", FOLDER),
+    ("scan", "IMAGE", "-o", FOLDER, "--part", "2/2"),
     ("explain", "IMAGE", "<12>"),
     ("explain", "IMAGE", "<13>", "--versions"),
     ("who", "IMAGE", "0-1700"),
