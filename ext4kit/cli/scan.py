@@ -10,6 +10,7 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import opened
 from ext4kit.cli.telling import tell_line
+from ext4kit.cli.values import part_of_parts
 from ext4kit.errors import OutputError
 from ext4kit.output.new_file import new_file
 from ext4kit.output.pouring import write_all
@@ -25,21 +26,12 @@ Examples:
 """
 
 
-def _part(context: click.Context, option: click.Parameter, value: str | None) -> tuple[int, int]:
-    """The value of `--part`."""
-    part, slash, parts = (value or "1/1").partition("/")
-    is_number = all(each.isascii() and each.isdecimal() for each in (part, parts))
-    if slash and is_number and 1 <= int(part) <= int(parts) < 1 << 31:
-        return int(part), int(parts)
-    raise click.BadParameter(f"{value!r} is not a part such as 3/8", context, option)
-
-
 @click.command("scan", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
 @shared(zone=False)
 @click.option("-o", "--output", "out", required=True, metavar="OUT",
               type=click.Path(path_type=Path),
               help="Write into this new file; name it *.scan.")  # fmt: skip
-@click.option("--part", callback=_part, metavar="K/N",
+@click.option("--part", callback=part_of_parts, metavar="K/N",
               help="Scan only part K of N equal parts.")  # fmt: skip
 def command(options: CommonOptions, out: Path, part: tuple[int, int]) -> None:
     """Scan the unallocated space of IMAGE, and keep what was found in a file.

@@ -47,6 +47,7 @@ _KINDS = {  # module and name of each type, loaded on request
     "group": ("report.group_facts:GroupRecord",),
     "hit": ("report.search:HitRecord",),
     "hash": ("report.hashes:HashRecord",),
+    "hash window": ("report.hashes:WindowRecord",),
     "health": ("report.triage.records:HealthRecord",),
     "inode": ("report.inode_facts:InodeRecord", "report.inode_facts:UnknownInodeRecord"),
     "job": ("cases.jobs:JobFileRecord",),

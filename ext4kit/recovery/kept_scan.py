@@ -29,7 +29,7 @@ from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.recovery.unallocated_scan import ScanRange, ScanResults, scan_range
 from ext4kit.unallocated.metadata import EXTENTS, LOG, NO_SEED, MetadataBlocks
 from ext4kit.unallocated.space import UnallocatedSpace
-from ext4kit.units import Progress
+from ext4kit.units import Progress, part_of
 
 SUFFIX = ".scan"
 _MOST_HEADER = 64 << 20  # bytes of the first line
@@ -50,17 +50,6 @@ class ScanRecord(TypedDict):
     troubled: Annotated[list[int], "Batches that are read again, because reading met problems."]
     rows: Annotated[dict[str, int], "Number of values of each column, in the order of the file."]
     sha256: Annotated[str, "Of all columns."]
-
-
-def part_of(count: int, part: int, parts: int) -> range:
-    """The batches of a part, of which each has its share of the bytes.
-
-    Args:
-        count: number of all batches.
-        part: from 1.
-        parts: number of parts.
-    """
-    return range(count * (part - 1) // parts, count * part // parts)
 
 
 def scan_part(

@@ -28,6 +28,7 @@ COMMANDS = (
     ("volumes", "IMAGE", "--scan"),
     ("hash", "IMAGE"),
     ("hash", "IMAGE", "--files"),
+    ("hash", "IMAGE", "--window", "5M"),
     ("info", "IMAGE", "-g"),
     ("ls", "IMAGE", "-r", "-l"),
     ("stat", "IMAGE", "/"),
@@ -62,8 +63,8 @@ COMMANDS = (
 EXACT = [("hash", "IMAGE", "--files")]  # names as they are, as sha256sum has them in a pipe
 SAFE = [command for command in COMMANDS if command not in EXACT]
 WORKING = (
-    "volumes IMAGE --scan", "hash", "ls", "deleted", "recover", "scan", "extract", "verify", "crosscheck",
-    "artifacts", "timeline", "logs", "report", "export", "journal list", "journal audit",
+    "volumes IMAGE --scan", "hash", "ls", "deleted", "recover", "extract", "verify", "crosscheck",
+    "artifacts", "timeline", "logs", "report", "export", "scan", "journal list", "journal audit",
 )  # fmt: skip
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9]+)*m")
 

@@ -22,6 +22,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("volumes IMAGE", "volumes IMAGE --scan"),
     ("hash IMAGE", "hash IMAGE --verify", "hash IMAGE --image-only", "hash IMAGE -q",
      "hash IMAGE --expect d41d8cd98f00b204e9800998ecf8427e --image-only"),
+    ("hash IMAGE --window 100000", "hash IMAGE --window 1M --part 2/3 --hash md5"),
     ("hash IMAGE --files", "hash IMAGE --files --hash md5", "hash IMAGE / --files --csv",
      "hash IMAGE TARGET --files --hash sha1"),
     ("deleted IMAGE --known LIST", "deleted IMAGE --known LIST --hide-known --tree",

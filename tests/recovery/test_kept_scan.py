@@ -15,9 +15,9 @@ import pytest
 
 import ext4kit
 from ext4kit.history import read_history
-from ext4kit.recovery.kept_scan import part_of
 from ext4kit.recovery.unallocated_scan import whole_space
 from ext4kit.unallocated import space
+from ext4kit.units import part_of
 from sample_images import packed_names
 from tests.conftest import Images
 from tests.evidence.failing_disk import failing_disk, missing

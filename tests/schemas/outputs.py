@@ -30,6 +30,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("hash", "IMAGE", "--verify"),
     ("hash", "IMAGE", "--expect", "d41d8cd98f00b204e9800998ecf8427e"),
     ("hash", "IMAGE", "--files"),
+    ("hash", "IMAGE", "--window", "5M"),
     ("info", "IMAGE", "-g"),
     ("info", "IMAGE", "--lost"),
     ("ls", "IMAGE", "-r"),

@@ -24,7 +24,7 @@ from ext4kit.cli.case.common import case_option, key_options, key_words
 from ext4kit.cli.exits import INCOMPLETE
 from ext4kit.cli.options import CONTEXT, quiet_option
 from ext4kit.cli.telling import tell_line
-from ext4kit.cli.values import byte_count
+from ext4kit.cli.values import byte_count, positive_byte_count
 from ext4kit.errors import RequestError
 from ext4kit.output.lock import locked
 
@@ -62,13 +62,6 @@ def _storages(
     return found
 
 
-def _positive(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
-    found = byte_count(context, option, value)
-    if found == 0:
-        raise click.BadParameter("must be more than 0", context, option)
-    return found
-
-
 @click.command("run", context_settings=CONTEXT, epilog=_EXAMPLE)
 @case_option
 @click.option("--do", "tasks", default=",".join(USUAL), show_default=True, metavar="LIST",
@@ -79,7 +72,7 @@ def _positive(context: click.Context, option: click.Parameter, value: str | None
 @click.option("--quick/--no-quick", default=True, show_default=True,
               help="First run report and export with the journal and the inode tables alone, for "
               "all volumes.")  # fmt: skip
-@click.option("--split", callback=_positive, metavar="SIZE",
+@click.option("--split", callback=positive_byte_count, metavar="SIZE",
               help="Scan the unallocated space of a volume larger than SIZE in parts, one for each "
               "SIZE of the volume, each a job; 100G.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(1), metavar="N",
