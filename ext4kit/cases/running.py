@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ext4kit.cases.database import CaseDatabase, VolumeInCase
 from ext4kit.cases.folder import CaseFolder
-from ext4kit.cases.jobs import JobOrder, JobResult, read_result
+from ext4kit.cases.jobs import JobOrder, JobResult, is_of_this_version, read_result
 from ext4kit.cases.ledger import CaseJob, JobState, Ledger, LedgerVolume
 from ext4kit.cases.tasks import DATABASE, QUICK, SCAN, is_scan, task_of
 from ext4kit.evidence.mounts import storage_of
@@ -90,7 +90,7 @@ def run_jobs(
     """Do all jobs that wait.
 
     A task that takes a scan waits until all parts of the scan of its volume have ended. If one of
-    them failed, the task scans by itself.
+    them failed, or another version of the program made it, the task scans by itself.
 
     Args:
         folder: of the case.
@@ -116,7 +116,8 @@ def run_jobs(
             busy[storages.get(job.volume.image, "")] += 1
             ledger.begin(job.id, time.time())
             tell(job, None)
-            order = order_of(folder, job, options, job.takes_scan and _has_scan(ledger, job))
+            has_scan = job.takes_scan and _has_scan(folder, ledger, job)
+            order = order_of(folder, job, options, has_scan)
             running[executor.submit(run, order)] = job
         done, _ = wait(running, _PAUSE, FIRST_COMPLETED)
         for future in done:
@@ -136,11 +137,12 @@ def _without_scans(waiting: Sequence[CaseJob], running: Iterable[CaseJob]) -> li
     return [job for job in waiting if not (job.takes_scan and job.volume.id in busy)]
 
 
-def _has_scan(ledger: Ledger, job: CaseJob) -> bool:
-    """Whether all parts of the scan of a volume are done."""
-    states = {each.state for each in ledger.jobs()
-              if each.volume.id == job.volume.id and is_scan(each.task)}  # fmt: skip
-    return states == {JobState.DONE}
+def _has_scan(folder: CaseFolder, ledger: Ledger, job: CaseJob) -> bool:
+    """Whether all parts of the scan of a volume are done, by this version of the program."""
+    parts = [each for each in ledger.jobs()
+             if each.volume.id == job.volume.id and is_scan(each.task)]  # fmt: skip
+    are_done = all(each.state is JobState.DONE for each in parts)
+    return bool(parts) and are_done and all(is_of_this_version(folder.of_job(x)) for x in parts)
 
 
 def _next(

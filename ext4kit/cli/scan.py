@@ -8,14 +8,12 @@ import click
 
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
-from ext4kit.cli.session import opened
-from ext4kit.cli.telling import tell_line
+from ext4kit.cli.session import opened, show
 from ext4kit.cli.values import part_of_parts
 from ext4kit.errors import OutputError
 from ext4kit.output.new_file import new_file
 from ext4kit.output.pouring import write_all
-from ext4kit.report.phrases import count_text
-from ext4kit.report.records import write_record
+from ext4kit.report.safe import printable_text
 
 _EXAMPLE = """\b
 Examples:
@@ -55,10 +53,7 @@ def command(options: CommonOptions, out: Path, part: tuple[int, int]) -> None:
                     write_all(handle, piece)
         except OSError as error:
             raise OutputError(f"{out}: {error.strerror}; it is incomplete") from error
-        if options.json:
-            write_record(record)
-        else:
-            what = f"{record['bytes']:,} bytes scanned"
-            if part[1] > 1:
-                what = f"part {part[0]:,} of {count_text(part[1], 'part')}, {what}"
-            tell_line(f"written: {out}, {what}")
+        what = f"{record['bytes']:,} bytes scanned"
+        if part[1] > 1:
+            what = f"part {part[0]:,} of {part[1]:,}, {what}"
+        show(options, [record], [f"written: {printable_text(str(out))}, {what}"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import signal
@@ -114,6 +115,18 @@ def test_the_other_jobs_scan_themselves_if_a_part_fails(
     assert "--scan" not in (part.parent.parent / "report/job.json").read_text()
     case(folder, "run", *SPLIT, "--retry")
     check_same(folder, alone)
+
+
+def test_parts_of_another_version_are_not_taken(images: list[Path], tmp_path: Path) -> None:
+    folder = made_case(tmp_path / "older", images[1])
+    case(folder, "run", "--do", "report", "--no-quick", "--split", "9M")
+    record = next((folder / "images").rglob(f"{task_name(3)}/job.json"))
+    found = json.loads(record.read_text()) | {"version": "0.0"}
+    record.write_text(json.dumps(found))
+    case(folder, "run", "--do", "export", "--no-quick")
+    for task, takes in (("report", True), ("export", False)):
+        words = json.loads((record.parents[2] / task / "job.json").read_text())["command"]
+        assert ("--scan" in words) == takes
 
 
 def task_name(part: int) -> str:

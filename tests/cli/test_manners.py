@@ -28,7 +28,7 @@ COMMANDS = (
     ("volumes", "IMAGE", "--scan"),
     ("hash", "IMAGE"),
     ("hash", "IMAGE", "--files"),
-    ("hash", "IMAGE", "--window", "5M"),
+    ("hash", "IMAGE", "--window", "5M", "--hash", "md5"),
     ("info", "IMAGE", "-g"),
     ("ls", "IMAGE", "-r", "-l"),
     ("stat", "IMAGE", "/"),
