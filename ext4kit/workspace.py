@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
     from ext4kit.history import History
     from ext4kit.recovery import DeletedFiles
+    from ext4kit.scan import KeptScan
     from ext4kit.timeline import Timeline
     from ext4kit.units import Moment, Progress
     from ext4kit.verify import Verification
@@ -32,7 +32,7 @@ class Workspace(SharedLog):
         fs, kept_scan: as for `SharedLog`.
     """
 
-    def __init__(self, fs: FileSystem, kept_scan: Path | None = None) -> None:
+    def __init__(self, fs: FileSystem, kept_scan: KeptScan | None = None) -> None:
         super().__init__(fs, kept_scan)
         self._made: WeakValueDictionary[tuple[object, ...], object] = WeakValueDictionary()
 

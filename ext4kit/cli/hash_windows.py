@@ -26,15 +26,15 @@ def write_window_hashes(
     """Print the hash of each window of a part of the disk; unreadable ranges are problems."""
     with image_of(options) as image:
         evidence = image.evidence
+        digest = hashlib.sha256()
         with progress(options.quiet, "hashing") as show:
             found = _windows(evidence, size, part, algorithm, show)
             if options.json:
                 write_records(window_record(each, algorithm) for each in found)
             else:
-                digest = hashlib.sha256()
                 write_lines(_hashed(map(window_line, found), digest))
-                if part[1] == 1 and not options.quiet:
-                    tell_line(f"note: the SHA-256 of these lines is {digest.hexdigest()}")
+        if part[1] == 1 and not (options.json or options.quiet):
+            tell_line(f"note: the SHA-256 of these lines is {digest.hexdigest()}")
         if tell((evidence.problems,), options):
             raise click.exceptions.Exit(INCOMPLETE)
 

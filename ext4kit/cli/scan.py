@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ext4kit import __version__
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.session import opened, show
@@ -46,7 +47,7 @@ def command(options: CommonOptions, out: Path, part: tuple[int, int]) -> None:
     with opened(options, files=[out]) as session:
         space = whole_space(session.workspace.history())
         with session.step("searching unallocated space") as tell:
-            record, columns = scan_part(space, *part, session.problems, tell)
+            record, columns = scan_part(space, *part, session.problems, __version__, tell)
         try:
             with new_file(out, session.evidence_files) as handle:
                 for piece in scan_pieces(record, columns):

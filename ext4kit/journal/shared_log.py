@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ext4kit.journal.block_history import BlockHistory
 from ext4kit.journal.log import Log
 from ext4kit.journal.recovery_pass import UNMOUNT_STEP
+from ext4kit.scan import KeptScan
 from ext4kit.units import NANOSECONDS
 
 FIRST_TID = 2  # first tid that the kernel writes to a new journal: this one, or 1
@@ -24,11 +24,10 @@ class SharedLog:
 
     Args:
         fs: the file system, opened with its journal replayed.
-        kept_scan: file or folder with an earlier scan of its unallocated space, to be used instead
-            of a new one.
+        kept_scan: an earlier scan of its unallocated space, to be used instead of a new one.
     """
 
-    def __init__(self, fs: FileSystem, kept_scan: Path | None = None) -> None:
+    def __init__(self, fs: FileSystem, kept_scan: KeptScan | None = None) -> None:
         self.fs = fs
         self.kept_scan = kept_scan
         self._copies: dict[bool, BlockHistory] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from ext4kit.recovery.unallocated_scan import (
     whole_space,
 )
 from ext4kit.recovery.untagged_content import UntaggedBlocks
+from ext4kit.scan import KeptScan
 from ext4kit.unallocated.metadata import MetadataBlocks
 from ext4kit.unallocated.owners import index_known_inodes, number_inode_blocks
 from ext4kit.unallocated.space import UnallocatedSpace
@@ -81,7 +81,7 @@ def scan_unallocated(
     history: History,
     sources: Set[SearchSource],
     progress: Progress | None = None,
-    kept: Path | None = None,
+    kept: KeptScan | None = None,
 ) -> UnallocatedScan:
     """Scan the unallocated space once for all `sources`, or take the results of an earlier scan.
 
@@ -89,7 +89,7 @@ def scan_unallocated(
         history: states in the tagged journal and the inode tables.
         sources: sources to search; with JOURNAL alone, nothing is read.
         progress: called with (bytes done, total bytes).
-        kept: file or folder with an earlier scan of this space.
+        kept: an earlier scan of this space.
 
     Raises:
         RequestError: `kept` is no complete scan of this space.

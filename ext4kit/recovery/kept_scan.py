@@ -18,7 +18,6 @@ from typing import Annotated, BinaryIO, Literal, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from ext4kit import __version__
 from ext4kit.arrays.intervals import Intervals
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.carving import BlockFeatures
@@ -27,6 +26,7 @@ from ext4kit.filetypes.signatures import SIGNATURE_NAMES
 from ext4kit.problems import Problems
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
 from ext4kit.recovery.unallocated_scan import ScanRange, ScanResults, scan_range
+from ext4kit.scan import KeptScan
 from ext4kit.unallocated.metadata import EXTENTS, LOG, NO_SEED, MetadataBlocks
 from ext4kit.unallocated.space import UnallocatedSpace
 from ext4kit.units import Progress, part_of
@@ -57,6 +57,7 @@ def scan_part(
     part: int,
     parts: int,
     watched: Sequence[Problems],
+    version: str,
     progress: Progress | None = None,
 ) -> tuple[ScanRecord, list[bytes]]:
     """Scan a part of a space for all sources.
@@ -66,6 +67,7 @@ def scan_part(
         part: from 1.
         parts: number of parts.
         watched: problems of image and file system.
+        version: of this program.
         progress: called with (bytes done, total bytes).
 
     Returns:
@@ -79,7 +81,7 @@ def scan_part(
         digest.update(pieces[-1])
     record: ScanRecord = {
         "record": "scan",
-        "version": __version__,
+        "version": version,
         "uuid": space.fs.superblock.uuid_text,
         "space": space_digest(space),
         "part": part,
@@ -105,11 +107,11 @@ def space_digest(space: UnallocatedSpace) -> str:
     return digest.hexdigest()
 
 
-def read_scan(path: Path, space: UnallocatedSpace, sources: Set[SearchSource]) -> ScanResults:
+def read_scan(kept: KeptScan, space: UnallocatedSpace, sources: Set[SearchSource]) -> ScanResults:
     """The results of a scan, as a scan of the space for `sources` would give them.
 
     Args:
-        path: a file, or a folder with files of all parts in it or below it.
+        kept: a file, or a folder with files of all parts in it or below it.
         space: the space, from `whole_space`.
         sources: the sources that are wanted.
 
@@ -117,7 +119,7 @@ def read_scan(path: Path, space: UnallocatedSpace, sources: Set[SearchSource]) -
         RequestError: there is no complete scan of this space, or a value of it is none that a scan
             can find.
     """
-    parts = _parts(path, space)
+    parts = _parts(kept, space)
     for record, _ in parts:
         for number in record["troubled"]:
             space.batch(number)
@@ -130,16 +132,16 @@ def read_scan(path: Path, space: UnallocatedSpace, sources: Set[SearchSource]) -
     return results
 
 
-def _parts(path: Path, space: UnallocatedSpace) -> list[tuple[ScanRecord, ScanResults]]:
+def _parts(kept: KeptScan, space: UnallocatedSpace) -> list[tuple[ScanRecord, ScanResults]]:
     """All parts in their order.
 
     Raises:
         RequestError: one is missing, is there twice, or cannot be taken.
     """
-    known = space_digest(space)
+    known, path = space_digest(space), kept.path
     found: dict[int, tuple[ScanRecord, ScanResults]] = {}
     for file in _files(path):
-        record, results = _read_file(file, space, known)
+        record, results = _read_file(file, space, known, kept.version)
         if record["part"] in found:
             raise RequestError(f"{file}: part {record['part']} is there twice")
         found[record["part"]] = record, results
@@ -163,13 +165,15 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _read_file(path: Path, space: UnallocatedSpace, known: str) -> tuple[ScanRecord, ScanResults]:
+def _read_file(
+    path: Path, space: UnallocatedSpace, known: str, version: str
+) -> tuple[ScanRecord, ScanResults]:
     try:
         with path.open("rb") as file:
             record = _record(path, file.readline(_MOST_HEADER))
-            if record["version"] != __version__:
+            if record["version"] != version:
                 raise RequestError(f"{path}: version {record['version']} made this scan, and this"
-                                   f" is {__version__}; make it again")  # fmt: skip
+                                   f" is {version}; make it again")  # fmt: skip
             if record["space"] != known:
                 raise RequestError(f"{path}: is a scan of another file system, or of another state"
                                    " of this one")  # fmt: skip
