@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar, cast
 
 from ext4kit.arrays.types import Bytes2D, Int64s
@@ -63,6 +64,19 @@ class Scanner(Generic[T_co]):
     def __call__(self, batch: BlockBatch) -> T_co:
         """Examine a batch and return the result."""
         return self.look(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptScan:
+    """Where an earlier scan is.
+
+    Attributes:
+        path: file or folder.
+        version: of this program; a scan that another one made is not taken.
+    """
+
+    path: Path
+    version: str
 
 
 class Scanned:

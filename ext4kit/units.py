@@ -55,3 +55,14 @@ def join(high: int | Integers, low: int | Integers, low_bits: int) -> int | npt.
     is right for such a block number or size.
     """
     return (widen(high) << low_bits) | widen(low)
+
+
+def part_of(count: int, part: int, parts: int) -> range:
+    """The numbers of one of several equal parts of a list.
+
+    Args:
+        count: length of the list.
+        part: from 1.
+        parts: number of parts.
+    """
+    return range(count * (part - 1) // parts, count * part // parts)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 
 _OF_EXTRAS = (
-    "artifacts", "cheroot", "cryptography", "distributed", "hyperscan", "mfusepy",
+    "artifacts", "cheroot", "cryptography", "dask-jobqueue", "distributed", "hyperscan", "mfusepy",
     "textual", "textual-serve", "wsgidav", "yara-x", "zstandard",
 )  # fmt: skip
 

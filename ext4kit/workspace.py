@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
     from ext4kit.history import History
     from ext4kit.recovery import DeletedFiles
+    from ext4kit.scan import KeptScan
     from ext4kit.timeline import Timeline
     from ext4kit.units import Moment, Progress
     from ext4kit.verify import Verification
@@ -28,11 +29,11 @@ class Workspace(SharedLog):
     it still needs in memory. All results use the same reading of the log.
 
     Args:
-        fs: the file system, opened with its journal replayed.
+        fs, kept_scan: as for `SharedLog`.
     """
 
-    def __init__(self, fs: FileSystem) -> None:
-        super().__init__(fs)
+    def __init__(self, fs: FileSystem, kept_scan: KeptScan | None = None) -> None:
+        super().__init__(fs, kept_scan)
         self._made: WeakValueDictionary[tuple[object, ...], object] = WeakValueDictionary()
 
     @property

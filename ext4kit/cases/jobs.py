@@ -130,11 +130,22 @@ def run_job(order: JobOrder, is_stopped: Callable[[], bool] = lambda: False) -> 
 
 def read_result(folder: Path) -> JobResult | None:
     """The result of a job whose folder is complete; None for other jobs."""
+    found = _record_in(folder)
+    return JobResult(**found["result"]) if "result" in found else None
+
+
+def is_of_this_version(folder: Path) -> bool:
+    """Whether this version of the program did a job."""
+    return bool(_record_in(folder).get("version") == __version__)
+
+
+def _record_in(folder: Path) -> dict[str, Any]:
+    """The record of a job whose folder is complete; empty for other jobs."""
     try:
-        found: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))["result"]
-    except (OSError, ValueError, KeyError):
-        return None
-    return JobResult(**found)
+        found: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
 
 
 def _is_complete(order: JobOrder, part: Path) -> bool:

@@ -13,11 +13,12 @@ from typing import Any, Self
 from ext4kit import __version__
 from ext4kit.cases.adding import FoundImage, FoundVolume
 from ext4kit.cases.jobs import JobResult
-from ext4kit.cases.tasks import QUICK, TASKS
+from ext4kit.cases.tasks import QUICK, TASKS, is_scan, scan_task, task_of
 from ext4kit.errors import OutputError, RequestError
 from ext4kit.output.names import image_name
 
 VERSION = 1  # of the tables
+_MOST_PARTS = 1000  # of a scan
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE images (
@@ -147,6 +148,11 @@ class CaseJob:
         """Its folder, below `images`."""
         return f"{self.volume.folder}/{self.task}"
 
+    @property
+    def takes_scan(self) -> bool:
+        """Whether it takes the scan of its volume, if there is one."""
+        return not self.task.endswith(QUICK) and task_of(self.task).takes_scan
+
 
 class Ledger:
     """The ledger in an open file.
@@ -271,10 +277,16 @@ class Ledger:
 
     # -- jobs ---------------------------------------------------------------------------------
 
-    def plan(self, tasks: Iterable[str], quick_first: bool) -> int:
+    def plan(self, tasks: Iterable[str], quick_first: bool, split: int | None = None) -> int:
         """Add the jobs that are missing; returns their number.
 
-        All quick runs come first, then the tasks in their order, each for all volumes.
+        All quick runs come first, then the parts of scans, then the tasks in their order, each for
+        all volumes.
+
+        Args:
+            tasks: names of tasks.
+            quick_first: whether to add first runs.
+            split: for larger volumes, scan so many bytes of the volume in a job of its own.
 
         Raises:
             RequestError: there is no such task.
@@ -282,7 +294,7 @@ class Ledger:
         wanted = list(tasks)
         if unknown := [name for name in wanted if name not in TASKS]:
             raise RequestError(f"{unknown[0]!r} is none of {', '.join(TASKS)}")
-        ranked = [(name, rank + 1) for rank, name in enumerate(wanted)]
+        ranked = [(name, rank + 2) for rank, name in enumerate(wanted)]
         if quick_first:
             ranked += [(name + QUICK, 0) for name in wanted if TASKS[name].quick is not None]
         volumes = [one.id for one in self.volumes() if one.is_ext and one.same_as is None]
@@ -293,7 +305,26 @@ class Ledger:
                 ((volume, name, rank, JobState.WAITING)
                  for name, rank in ranked for volume in volumes),
             )  # fmt: skip
+        if split is not None:
+            self._plan_scans(split)
         return self._to.total_changes - before
+
+    def _plan_scans(self, split: int) -> None:
+        """Add the parts of scans, for large volumes with a task that waits for one."""
+        jobs = self.jobs()
+        done = {job.volume.id for job in jobs if is_scan(job.task)}
+        waiting = {job.volume.id: job.volume for job in jobs
+                   if job.takes_scan and job.state is JobState.WAITING}  # fmt: skip
+        with self._whole():
+            for volume in waiting.values():
+                parts = min(-(-volume.size // split), _MOST_PARTS)
+                if volume.id in done or parts < 2:
+                    continue
+                self._to.executemany(
+                    "INSERT INTO jobs (volume, task, rank, state) VALUES (?, ?, 1, ?)",
+                    ((volume.id, scan_task(part, parts), JobState.WAITING)
+                     for part in range(1, parts + 1)),
+                )  # fmt: skip
 
     def jobs(self) -> list[CaseJob]:
         """All jobs, in the order in which they are run."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypedDict
 
 from ext4kit.cases.jobs import JobResult
 from ext4kit.cases.ledger import CaseJob, JobState, LedgerImage, LedgerVolume
+from ext4kit.cases.tasks import SCAN, is_scan
 from ext4kit.report.phrases import count_text
 from ext4kit.report.safe import printable_text
 from ext4kit.report.tables import human_size, table_lines, wrapped
@@ -161,14 +162,14 @@ def status_lines(
 
 
 def _table(jobs: Sequence[CaseJob], now: float) -> list[str]:
-    tasks = list(dict.fromkeys(job.task for job in jobs))
-    rows: dict[int, dict[str, CaseJob]] = {}
+    tasks = list(dict.fromkeys(_column(job) for job in jobs))
+    rows: dict[int, dict[str, list[CaseJob]]] = {}
     for job in jobs:
-        rows.setdefault(job.volume.id, {})[job.task] = job
+        rows.setdefault(job.volume.id, {}).setdefault(_column(job), []).append(job)
     cells = []
     for _, each in sorted(rows.items()):
-        volume = next(iter(each.values())).volume
-        states = (_state(each.get(task), now) for task in tasks)
+        volume = next(iter(each.values()))[0].volume
+        states = (_states(each.get(task, []), now) for task in tasks)
         cells.append(
             [printable_text(volume.image_name), str(volume.number), volume.host or "-", *states]
         )
@@ -187,9 +188,22 @@ def _advice(states: Counter[JobState]) -> Iterator[str]:
         yield "`ext4kit case report` writes the page, `ext4kit case query` asks the database."
 
 
-def _state(job: CaseJob | None, now: float) -> str:
-    if job is None:
+def _column(job: CaseJob) -> str:
+    """Name of the column of a job; all parts of a scan have one."""
+    return SCAN if is_scan(job.task) else job.task
+
+
+def _states(jobs: Sequence[CaseJob], now: float) -> str:
+    """The state of a job, or of the parts of a scan."""
+    if not jobs:
         return "-"
+    if not is_scan(jobs[0].task):
+        return _state(jobs[0], now)
+    states = Counter(job.state for job in jobs)
+    return ", ".join(f"{states[state]:,} {state}" for state in JobState if states[state])
+
+
+def _state(job: CaseJob, now: float) -> str:
     if job.state is JobState.DONE and job.started is not None and job.ended is not None:
         return f"done {job.ended - job.started:.0f} s" + "!" * bool(job.exit_code)
     if job.state is JobState.RUNNING and job.started is not None:

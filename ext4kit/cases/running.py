@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ext4kit.cases.database import CaseDatabase, VolumeInCase
 from ext4kit.cases.folder import CaseFolder
-from ext4kit.cases.jobs import JobOrder, JobResult, read_result
+from ext4kit.cases.jobs import JobOrder, JobResult, is_of_this_version, read_result
 from ext4kit.cases.ledger import CaseJob, JobState, Ledger, LedgerVolume
-from ext4kit.cases.tasks import DATABASE, QUICK, TASKS
+from ext4kit.cases.tasks import DATABASE, QUICK, SCAN, is_scan, task_of
 from ext4kit.evidence.mounts import storage_of
 
 _PAUSE = 0.5  # seconds between two looks for an interrupt
@@ -43,13 +43,23 @@ class RunOptions:
     keys: Sequence[str] = ()
 
 
-def order_of(folder: CaseFolder, job: CaseJob, options: RunOptions) -> JobOrder:
-    """What a process needs to do a job."""
-    task = TASKS[job.task.removesuffix(QUICK)]
+def order_of(
+    folder: CaseFolder, job: CaseJob, options: RunOptions, has_scan: bool = False
+) -> JobOrder:
+    """What a process needs to do a job.
+
+    Args:
+        folder: of the case.
+        job: the job.
+        options: how jobs are run.
+        has_scan: whether all parts of the scan of its volume are there.
+    """
+    task = task_of(job.task)
     extra = (task.quick or ()) if job.task.endswith(QUICK) else ()
     custody = options.custody if task.takes_custody else ()
     name, *rest = task.words
-    words = (name, job.volume.locator, *rest, *extra, *custody, *options.keys, "--quiet")
+    scan = ("--scan", f"../{SCAN}") if has_scan and job.takes_scan else ()
+    words = (name, job.volume.locator, *rest, *extra, *scan, *custody, *options.keys, "--quiet")
     return JobOrder(
         str(folder.of_job(job)), words, task.outputs, task.stdout, task.last, options.seconds,
         options.memory,
@@ -79,6 +89,9 @@ def run_jobs(
 ) -> None:
     """Do all jobs that wait.
 
+    A task that takes a scan waits until all parts of the scan of its volume have ended. If one of
+    them failed, or another version of the program made it, the task scans by itself.
+
     Args:
         folder: of the case.
         ledger: its ledger.
@@ -95,14 +108,17 @@ def run_jobs(
     busy = Counter[str]()
     while waiting or running:
         while len(running) < options.workers:
-            job = _next(waiting, storages, busy, options.at_once)
+            free = _without_scans(waiting, running.values())
+            job = _next(free, storages, busy, options.at_once)
             if job is None:
                 break
             waiting.remove(job)
             busy[storages.get(job.volume.image, "")] += 1
             ledger.begin(job.id, time.time())
             tell(job, None)
-            running[executor.submit(run, order_of(folder, job, options))] = job
+            has_scan = job.takes_scan and _has_scan(folder, ledger, job)
+            order = order_of(folder, job, options, has_scan)
+            running[executor.submit(run, order)] = job
         done, _ = wait(running, _PAUSE, FIRST_COMPLETED)
         for future in done:
             job = running.pop(future)
@@ -113,6 +129,20 @@ def run_jobs(
                 same = (one for one in ledger.jobs() if one.volume.id == job.volume.id)
                 _import(folder, same, database)
             tell(job, result)
+
+
+def _without_scans(waiting: Sequence[CaseJob], running: Iterable[CaseJob]) -> list[CaseJob]:
+    """The jobs that need not wait for the parts of a scan."""
+    busy = {job.volume.id for job in (*waiting, *running) if is_scan(job.task)}
+    return [job for job in waiting if not (job.takes_scan and job.volume.id in busy)]
+
+
+def _has_scan(folder: CaseFolder, ledger: Ledger, job: CaseJob) -> bool:
+    """Whether all parts of the scan of a volume are done, by this version of the program."""
+    parts = [each for each in ledger.jobs()
+             if each.volume.id == job.volume.id and is_scan(each.task)]  # fmt: skip
+    are_done = all(each.state is JobState.DONE for each in parts)
+    return bool(parts) and are_done and all(is_of_this_version(folder.of_job(x)) for x in parts)
 
 
 def _next(

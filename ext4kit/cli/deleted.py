@@ -61,7 +61,7 @@ Examples:
 
 
 @click.command("deleted", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True, times=True)
+@for_each_volume(lost=True, times=True, scan=True)
 @deleted_selection
 @known_options
 @search_options

@@ -30,7 +30,7 @@ Examples:
 
 
 @click.command("explain", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(scan=True)
 @click.argument("target", required=False, metavar="[TARGET]")
 @click.option("--manifest", type=click.Path(path_type=Path), metavar="FILE",
               help="Explain a record of this manifest, which `recover` wrote.")  # fmt: skip

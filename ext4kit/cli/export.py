@@ -111,7 +111,7 @@ def _join(values: Mapping[str, object], failed: list[str]) -> None:
 
 
 @click.command("export", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True, times=True, end=_join)
+@for_each_volume(lost=True, times=True, scan=True, end=_join)
 @_formats
 @click.option("--together", is_flag=True,
               help="With several volumes: beside the database of each, make one of all in the FILE "

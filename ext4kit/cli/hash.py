@@ -10,6 +10,7 @@ from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions, shared
 from ext4kit.cli.progress import progress
 from ext4kit.cli.session import image_of, tell
+from ext4kit.cli.values import part_of_parts, positive_byte_count
 from ext4kit.errors import RequestError
 from ext4kit.evidence import Evidence
 from ext4kit.evidence.hashing import Hashes, hash_evidence
@@ -36,6 +37,8 @@ Examples:
   ext4kit hash disk.dd --expect 1876d8ad05621e081df20a4548705445
   ext4kit hash disk.img --image-only --json
   ext4kit hash --files clean.img > clean.sha256
+  ext4kit hash disk.img --window 1G > windows.txt
+  ext4kit hash disk.img --window 1G --part 3/8 > 3.txt
 """
 
 
@@ -77,11 +80,16 @@ def _expected(
     type=click.Choice(HASHES),
     default="sha256",
     show_default=True,
-    help="With --files: the hash in each line.",
+    help="With --files and --window: the hash in each line.",
 )
 @click.option(
     "--csv", "as_csv", is_flag=True, help="With --files: write CSV with all hashes and the sizes."
 )
+@click.option("--window", "window", callback=positive_byte_count, metavar="SIZE",
+              help="Hash each SIZE bytes of the disk by themselves, in lines as dcfldd writes "
+              "them.")  # fmt: skip
+@click.option("--part", callback=part_of_parts, metavar="K/N",
+              help="With --window: only part K of N equal parts of the windows.")  # fmt: skip
 def command(
     options: CommonOptions,
     verify: bool,
@@ -91,6 +99,8 @@ def command(
     files: bool,
     algorithm: HashName,
     as_csv: bool,
+    window: int | None,
+    part: tuple[int, int],
 ) -> None:
     """Compute MD5, SHA-1 and SHA-256 of IMAGE and of each volume in one pass.
 
@@ -106,16 +116,18 @@ def command(
     --files hashes the files of all file systems of IMAGE instead, or those at or below PATH. Its
     lines are those of sha256sum, with paths that start with `./`; of several file systems, with
     `./volume-N/`. --known of other commands reads them, the CSV and the records.
-    """
-    if files:
-        if verify or expect or image_only:
-            raise RequestError("--files hashes files: omit --verify, --expect and --image-only")
-        from ext4kit.cli.file_hashes import write_file_hashes
 
-        write_file_hashes(options, path, algorithm, as_csv)
-        return
-    if path is not None or as_csv:
+    --window hashes ranges of the disk, for images that several processes hash, or whose damage has
+    to be located. Parts follow each other: `cat` joins their lines, and the SHA-256 of all lines
+    (`sha256sum`) stands for the disk.
+    """
+    if (files or window) and (verify or expect or image_only):
+        raise RequestError("--files and --window go without --verify, --expect and --image-only")
+    if (path is not None or as_csv) and not files:
         raise RequestError("PATH and --csv need --files")
+    if files or window:
+        _write_parts(options, files, path, algorithm, as_csv, window, part)
+        return
     with image_of(options) as opened:
         evidence = opened.evidence
         beside = find_recorded(evidence) if verify else RecordedHashes()
@@ -134,6 +146,31 @@ def command(
             click.echo("\n".join(hash_lines(evidence, image, volumes, recorded)))
         if tell((evidence.problems,), options):
             raise click.exceptions.Exit(1)
+
+
+def _write_parts(
+    options: CommonOptions,
+    files: bool,
+    path: str | None,
+    algorithm: HashName,
+    as_csv: bool,
+    window: int | None,
+    part: tuple[int, int],
+) -> None:
+    """Print the hashes of files or, if a size is given, of windows.
+
+    Raises:
+        RequestError: both are wanted.
+    """
+    from ext4kit.cli.file_hashes import write_file_hashes
+    from ext4kit.cli.hash_windows import write_window_hashes
+
+    if files and window:
+        raise RequestError("give one of --files and --window")
+    if window is None:
+        write_file_hashes(options, path, algorithm, as_csv)
+    else:
+        write_window_hashes(options, window, part, algorithm)
 
 
 def _judge(evidence: Evidence, image: Hashes, recorded: Sequence[Comparison]) -> None:

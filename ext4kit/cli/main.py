@@ -28,6 +28,7 @@ COMMANDS = {
     "extract": "Copy live files and trees out of the image.",
     "deleted": "List deleted files and how much of each can be recovered.",
     "recover": "Recover deleted files into a folder.",
+    "scan": "Scan the unallocated space once, for --scan of other commands.",
     "versions": "List the versions of one file, and compare or write them.",
     "explain": "Explain the evidence for a deleted file, with byte offsets.",
     "who": "Tell what a block is, whose it is and whose it was.",

@@ -56,6 +56,7 @@ class CommonOptions:
     unpack_limit: int | None = None
     opened: Image | None = None  # the image if it is open already; it is left open
     zone: TypedZone = UTC
+    kept_scan: Path | None = None  # with an earlier scan of the unallocated space
     is_locator: bool = False  # whether the image was given as a locator
 
     def __post_init__(self) -> None:
@@ -166,6 +167,11 @@ _ROOT = (
                  help="Select one Linux root, such as a container, by its name in the list of "
                  "`roots`."),
 )  # fmt: skip
+_SCAN = (
+    click.option("--scan", "kept_scan", type=_PATH, metavar="PATH",
+                 help="Take the scan of the unallocated space from this file of `scan`, or from a "
+                 "folder with all its parts, instead of reading that space."),
+)  # fmt: skip
 _TIMES = (
     click.option("--from-now", is_flag=True,
                  help="Count times such as 2h back from the clock of this computer."),
@@ -240,6 +246,7 @@ def shared(
     several: bool = False,
     more: bool = False,
     root: bool = False,
+    scan: bool = False,
 ) -> Decorator:
     """Give a command the shared options, packed into its argument `options`.
 
@@ -254,6 +261,7 @@ def shared(
         several: offer `--image` and `--all-volumes` (`several.for_each_volume`).
         more: offer further arguments IMAGE.
         root: offer `--root`.
+        scan: offer `--scan`.
     """
     offered = (
         (_SEVERAL, several),
@@ -262,6 +270,7 @@ def shared(
         (_LOST, lost),
         (_VIEW, view),
         (_ROOT, root),
+        (_SCAN, scan),
         (_TIMES, times or as_of),
         ((zone_option,), zone),
         (_KEYS, True),

@@ -80,7 +80,7 @@ _WRITING = (
 
 
 @click.command("recover", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True, times=True)
+@for_each_volume(lost=True, times=True, scan=True)
 @deleted_selection
 @known_options
 @packed(Writing, "writing", _WRITING)

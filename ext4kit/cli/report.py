@@ -84,7 +84,7 @@ def _index(values: Mapping[str, object], failed: list[str]) -> None:
 
 
 @click.command("report", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(more=True, end=_index)
+@for_each_volume(more=True, scan=True, end=_index)
 @click.option(
     "--quick",
     is_flag=True,

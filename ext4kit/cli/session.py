@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
+from ext4kit import __version__
 from ext4kit.cli.exits import INCOMPLETE, IncompleteError
 from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.options import CommonOptions
@@ -54,6 +55,7 @@ from ext4kit.report.records import (
 )
 from ext4kit.report.safe import unprinted
 from ext4kit.report.times import exact_time
+from ext4kit.scan import KeptScan
 from ext4kit.units import NANOSECONDS, Moment, Progress
 from ext4kit.zones import times_in
 
@@ -86,7 +88,8 @@ class Session:
         """The results that are derived from the file system, each computed once."""
         from ext4kit.workspace import Workspace
 
-        return Workspace(self.fs)
+        path = self.options.kept_scan
+        return Workspace(self.fs, KeptScan(path, __version__) if path else None)
 
     @cached_property
     def has_former(self) -> bool:
@@ -318,6 +321,8 @@ def _check_state(options: CommonOptions) -> None:
         raise RequestError("--as-of reads the state from the journal; omit --no-replay")
     if options.as_of is not None and options.lost:
         raise RequestError("--as-of cannot be combined with --lost: the journal is lost as well")
+    if options.kept_scan is not None and options.lost:
+        raise RequestError("--scan is of the present file system; omit --lost")
     if not options.is_locator:
         return
     command = click.get_current_context().command

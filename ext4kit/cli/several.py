@@ -40,7 +40,7 @@ _FOLDER, _FILES = "out", ("html", "navigator")  # arguments that name outputs, b
 
 def for_each_volume(
     lost: bool = False, more: bool = False, times: bool = False, zone: bool = True,
-    root: bool = False,
+    root: bool = False, scan: bool = False,
     end: Callable[[Values, list[str]], None] = lambda _values, _failed: None,
 ) -> Decorator:  # fmt: skip
     """Give a command the shared options, and run it for each selected image and volume.
@@ -51,10 +51,13 @@ def for_each_volume(
         times: offer `--from-now`.
         zone: offer `--tz`.
         root: offer `--root`.
+        scan: offer `--scan`.
         end: called at the end of several runs, with the values of the command and the names of
             images and volumes that could not be read.
     """
-    options = shared(lost=lost, several=True, more=more, times=times, zone=zone, root=root)
+    options = shared(
+        lost=lost, several=True, more=more, times=times, zone=zone, root=root, scan=scan
+    )
     return lambda command: options(_each_volume(command, end))
 
 
@@ -65,10 +68,7 @@ def _each_volume(command: Command, end: Callable[[Values, list[str]], None]) -> 
         images = (options.image, *options.more, *options.images)
         if len(images) == 1 and not options.all_volumes:
             return command(*arguments, options=options, **values)
-        if options.is_locator:
-            raise RequestError(f"{options.locator} names one file system; give no further image")
-        if options.all_volumes and (options.volume is not None or options.offset is not None):
-            raise RequestError("--all-volumes cannot be combined with --volume or --offset")
+        _check_options(options)
         names = _names(images)
         _check_outputs(values, names)
         one = functools.partial(_run, functools.partial(command, *arguments), values)
@@ -87,6 +87,20 @@ def _each_volume(command: Command, end: Callable[[Values, list[str]], None]) -> 
         return None
 
     return run
+
+
+def _check_options(options: CommonOptions) -> None:
+    """Refuse options of one volume.
+
+    Raises:
+        RequestError: there is one.
+    """
+    if options.is_locator:
+        raise RequestError(f"{options.locator} names one file system; give no further image")
+    if options.kept_scan is not None:
+        raise RequestError("--scan is of one volume; give no further image or --all-volumes")
+    if options.all_volumes and (options.volume is not None or options.offset is not None):
+        raise RequestError("--all-volumes cannot be combined with --volume or --offset")
 
 
 def is_one_of_several() -> bool:

@@ -93,6 +93,27 @@ def byte_count(context: click.Context, option: click.Parameter, value: str | Non
         raise click.BadParameter(f"{value!r} is not a size such as 20G", context, option) from error
 
 
+def part_of_parts(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> tuple[int, int]:
+    """Callback of an option for part K of N: `3/8`; without it, 1 of 1."""
+    part, slash, parts = (value or "1/1").partition("/")
+    is_number = all(each.isascii() and each.isdecimal() for each in (part, parts))
+    if slash and is_number and 1 <= int(part) <= int(parts) < 1 << 31:
+        return int(part), int(parts)
+    raise click.BadParameter(f"{value!r} is not a part such as 3/8", context, option)
+
+
+def positive_byte_count(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> int | None:
+    """Callback of an option for a size that is more than 0."""
+    found = byte_count(context, option, value)
+    if found == 0:
+        raise click.BadParameter("must be more than 0", context, option)
+    return found
+
+
 def _size(text: str) -> int | None:
     if not text:
         return None

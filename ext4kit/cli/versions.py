@@ -39,7 +39,7 @@ Examples:
 
 
 @click.command("versions", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(scan=True)
 @click.argument("path")
 @click.argument("pair", nargs=-1, type=click.IntRange(1), metavar="[A B]")
 @click.option("--diff", is_flag=True, help="Show how each version of a text differs from the "

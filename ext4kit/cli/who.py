@@ -41,7 +41,7 @@ def _blocks(context: click.Context, option: click.Parameter, value: tuple[str, .
 
 
 @click.command("who", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@shared()
+@shared(scan=True)
 @click.argument("blocks", nargs=-1, callback=_blocks, metavar="[BLOCK...]")
 @click.option("--byte", "offsets", type=click.IntRange(0), multiple=True, metavar="OFFSET",
               help="Ask for the block with this byte of the image; repeatable.")  # fmt: skip

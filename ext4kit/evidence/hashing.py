@@ -20,11 +20,12 @@ from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.raw import RawFile
 from ext4kit.evidence.source import Source
 from ext4kit.evidence.volume import Volume
-from ext4kit.fields import Digests
+from ext4kit.fields import Digests, HashName
 from ext4kit.units import SECTOR, Progress
 
 ALGORITHMS = ("md5", "sha1", "sha256")
 _AT_ONCE = 2 << 20
+_WINDOWS_AT_ONCE = 2
 _WAITING = 8  # chunks that may wait for a hash
 _ZEROS = memoryview(bytes(_AT_ONCE))
 
@@ -150,6 +151,59 @@ def hash_ranges(
         if tell is not None:
             tell(len(data))
     return [distinct[each.start, each.stop].hashes() for each in ranges]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowHash:
+    """The hash of one of the windows of equal size that a source is divided into.
+
+    Attributes:
+        start: first byte.
+        end: the byte after the last one.
+        digest: hexadecimal digits.
+        unreadable: unreadable ranges, relative to the start of the source.
+    """
+
+    start: int
+    end: int
+    digest: str
+    unreadable: tuple[Unreadable, ...]
+
+
+def window_count(source: Source, size: int) -> int:
+    """Number of windows of `size` bytes, of which the last may be shorter."""
+    return -(-source.size // size)
+
+
+def window_hashes(
+    source: Source, size: int, numbers: range, algorithm: HashName
+) -> Iterator[WindowHash]:
+    """The hashes of some windows, in their order; two are computed at a time.
+
+    Args:
+        source: the source to read.
+        size: bytes of a window.
+        numbers: numbers of the windows.
+        algorithm: the hash.
+    """
+
+    def one(number: int) -> WindowHash:
+        window = range(number * size, min((number + 1) * size, source.size))
+        state, lost = hashlib.new(algorithm, usedforsecurity=False), list[Unreadable]()
+        for offset, data, why in _pieces(source, [window]):
+            state.update(data)
+            if why:
+                _add(lost, Unreadable(offset, len(data), why))
+        return WindowHash(window.start, window.stop, state.hexdigest(), tuple(lost))
+
+    waiting: deque[Future[WindowHash]] = deque()
+    with ThreadPoolExecutor(_WINDOWS_AT_ONCE) as pool:
+        for number in numbers:
+            waiting.append(pool.submit(one, number))
+            if len(waiting) > _WINDOWS_AT_ONCE:
+                yield waiting.popleft().result()
+        for each in waiting:
+            yield each.result()
 
 
 class _RangeHash:

@@ -10,6 +10,7 @@ import numpy as np
 from ext4kit.journal.block_history import BlockHistory
 from ext4kit.journal.log import Log
 from ext4kit.journal.recovery_pass import UNMOUNT_STEP
+from ext4kit.scan import KeptScan
 from ext4kit.units import NANOSECONDS
 
 FIRST_TID = 2  # first tid that the kernel writes to a new journal: this one, or 1
@@ -23,10 +24,12 @@ class SharedLog:
 
     Args:
         fs: the file system, opened with its journal replayed.
+        kept_scan: an earlier scan of its unallocated space, to be used instead of a new one.
     """
 
-    def __init__(self, fs: FileSystem) -> None:
+    def __init__(self, fs: FileSystem, kept_scan: KeptScan | None = None) -> None:
         self.fs = fs
+        self.kept_scan = kept_scan
         self._copies: dict[bool, BlockHistory] = {}
 
     @classmethod

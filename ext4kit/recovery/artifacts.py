@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ext4kit.arrays.types import Int64s
-from ext4kit.carving import BlockFeatures, HeadlessBodies, feature_scanner
+from ext4kit.carving import BlockFeatures, HeadlessBodies
 from ext4kit.filesystem.sparse import sparse_flags
 from ext4kit.history import History
 from ext4kit.recovery.found_entries import FoundEntries, find_directory_entries
-from ext4kit.recovery.mapped_blocks import count_mapped_as_used
+from ext4kit.recovery.kept_scan import read_scan
 from ext4kit.recovery.maps.extent_leaves import rebuild_extent_maps
 from ext4kit.recovery.maps.indirect_maps import rebuild_indirect_maps
 from ext4kit.recovery.maps.rebuilt import (
@@ -24,10 +23,15 @@ from ext4kit.recovery.maps.rebuilt import (
 )
 from ext4kit.recovery.older_states import find_older_states
 from ext4kit.recovery.search_sources import SearchSource
-from ext4kit.recovery.untagged_content import DataEnds, UntaggedBlocks, data_end_scanner
-from ext4kit.scan import Scanner, scan
-from ext4kit.unallocated.indirect import indirect_scanner
-from ext4kit.unallocated.metadata import MetadataBlocks, metadata_scanner
+from ext4kit.recovery.unallocated_scan import (
+    ScanRange,
+    ScanResults,
+    scan_range,
+    whole_space,
+)
+from ext4kit.recovery.untagged_content import UntaggedBlocks
+from ext4kit.scan import KeptScan
+from ext4kit.unallocated.metadata import MetadataBlocks
 from ext4kit.unallocated.owners import index_known_inodes, number_inode_blocks
 from ext4kit.unallocated.space import UnallocatedSpace
 from ext4kit.units import Progress
@@ -39,17 +43,13 @@ class UnallocatedScan:
 
     Attributes:
         space: the space that was scanned.
-        metadata: metadata blocks.
-        pointers: blocks (n,) that may be indirect blocks.
-        data_ends: data ends of each batch.
-        block_features: block features for carving; None without carving.
+        results: what was found.
+        has_features: whether block features were searched.
     """
 
     space: UnallocatedSpace
-    metadata: MetadataBlocks
-    pointers: Int64s
-    data_ends: list[DataEnds]
-    block_features: BlockFeatures | None
+    results: ScanResults
+    has_features: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,35 +78,30 @@ class Artifacts:
 
 
 def scan_unallocated(
-    history: History, sources: Set[SearchSource], progress: Progress | None = None
+    history: History,
+    sources: Set[SearchSource],
+    progress: Progress | None = None,
+    kept: KeptScan | None = None,
 ) -> UnallocatedScan:
-    """Scan the unallocated space once for all `sources`.
+    """Scan the unallocated space once for all `sources`, or take the results of an earlier scan.
 
     Args:
         history: states in the tagged journal and the inode tables.
         sources: sources to search; with JOURNAL alone, nothing is read.
         progress: called with (bytes done, total bytes).
+        kept: an earlier scan of this space.
+
+    Raises:
+        RequestError: `kept` is no complete scan of this space.
     """
-    if sources - {SearchSource.JOURNAL}:
-        count_mapped_as_used(history.fs)
-    space, superblock = UnallocatedSpace(history), history.fs.superblock
-    metadata, pointers = metadata_scanner(superblock), indirect_scanner(superblock)
-    ends, features = data_end_scanner(history.fs), None
-    scanners: list[Scanner[object]] = []
-    if SearchSource.BLOCKS in sources:
-        scanners += [metadata, pointers, ends]
-    if SearchSource.RUNS in sources:
-        scanners.append(feature_scanner)
-    found = scan(space, scanners, progress)
-    if SearchSource.RUNS in sources:
-        features = BlockFeatures.concat([one for one in found.of(feature_scanner) if one])
-    return UnallocatedScan(
-        space,
-        MetadataBlocks.concat(found.of(metadata)),
-        np.concatenate([np.zeros(0, np.int64), *found.of(pointers)]),
-        [one for one in found.of(ends) if one is not None],
-        features,
-    )
+    is_search = bool(sources - {SearchSource.JOURNAL})
+    space = whole_space(history) if is_search else UnallocatedSpace(history)
+    if kept is not None and is_search:
+        results = read_scan(kept, space, sources)
+    else:
+        every = range(space.batch_count) if is_search else range(0)
+        results = scan_range(ScanRange(space, every), sources, progress)
+    return UnallocatedScan(space, results, SearchSource.RUNS in sources)
 
 
 def derive_artifacts(
@@ -119,9 +114,10 @@ def derive_artifacts(
         scan: the scan of unallocated space.
         sources: the sources of the scan.
     """
-    space, metadata, features = scan.space, scan.metadata, scan.block_features
+    space, found = scan.space, scan.results
+    metadata, features = found.metadata, found.block_features if scan.has_features else None
     untagged = UntaggedBlocks.from_scan(
-        space.log, scan.data_ends, metadata.block[metadata.in_journal]
+        space.log, found.data_ends, metadata.block[metadata.in_journal]
     )
     if SearchSource.BLOCKS not in sources:
         maps, entries, bodies = RebuiltMaps.empty(), FoundEntries.empty(), HeadlessBodies.empty()
@@ -131,7 +127,7 @@ def derive_artifacts(
     history = history.with_older_states(find_older_states(space, metadata))
     from_leaves = from_extent_maps(history, rebuild_extent_maps(space, metadata, owners))
     blocks = np.unique(metadata.block[~metadata.in_journal])
-    trees = rebuild_indirect_maps(space, scan.pointers)
+    trees = rebuild_indirect_maps(space, found.pointers)
     maps = RebuiltMaps.concat(
         [from_leaves, from_freed_blocks(history, space, blocks), from_indirect_maps(trees)]
     )

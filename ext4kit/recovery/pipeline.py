@@ -52,7 +52,7 @@ def find_deleted(
     shared = SharedLog.of(fs)
     keeps_rewritten, fs = versions or as_of is not None, shared.fs
     history = read_history(shared, keeps_rewritten=keeps_rewritten, watched=watched)
-    scan = scan_unallocated(history, sources, progress)
+    scan = scan_unallocated(history, sources, progress, shared.kept_scan)
     artifacts = derive_artifacts(history, scan, sources)
     history = artifacts.history  # with the states that were found
     candidates = select_candidates(history, versions, artifacts.maps, as_of)

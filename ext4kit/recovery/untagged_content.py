@@ -11,7 +11,6 @@ transaction.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -39,9 +38,19 @@ _MAX_PAIRS = 1 << 16  # maximum pairs of file and position that are examined tog
 _MIN_CHAIN = 3  # minimum positions in order that are not there by chance
 
 
-DataEnds = tuple[Int64s, Int64s, Bools]
-"""Log blocks; bytes of contents up to the last one that is not zero; which look like metadata of
-groups."""
+@dataclass(frozen=True, slots=True)
+class DataEnds(Table):
+    """Where the data of untagged journal blocks ends.
+
+    Attributes:
+        position: int64 (n,), number of the log block.
+        data_end: int64 (n,), bytes of the block up to the last nonzero one; 0 for metadata.
+        of_group: bool (n,), True for blocks that look like group metadata.
+    """
+
+    position: Int64s
+    data_end: Int64s
+    of_group: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +70,17 @@ class UntaggedBlocks(Table):
     of_group: Bools
 
     @classmethod
-    def from_scan(
-        cls, log: Log | None, ends: Sequence[DataEnds], metadata: Int64s
-    ) -> UntaggedBlocks:
+    def from_scan(cls, log: Log | None, ends: DataEnds, metadata: Int64s) -> UntaggedBlocks:
         """Untagged blocks with data.
 
         Args:
             log: the journal.
-            ends: results of `data_end_scanner` for all batches.
+            ends: result of `data_end_scanner`.
             metadata: int64, log blocks recognised as metadata.
         """
-        none = np.zeros(0, np.int64)
-        columns = zip((none, none, np.zeros(0, bool)), *ends, strict=True)
-        position, end, of_group = (np.concatenate(part) for part in columns)
-        kept = ~np.isin(position, metadata) & (end > 0)
-        position, end = position[kept], end[kept]
-        return cls(position, tids_of_untagged(log, position), end, of_group[kept])
+        kept = ends.take(~np.isin(ends.position, metadata) & (ends.data_end > 0))
+        tids = tids_of_untagged(log, kept.position)
+        return cls(kept.position, tids, kept.data_end, kept.of_group)
 
 
 def data_end_scanner(fs: FileSystem) -> Scanner[DataEnds | None]:
@@ -88,7 +92,7 @@ def data_end_scanner(fs: FileSystem) -> Scanner[DataEnds | None]:
             return None
         data = batch.data
         ends = np.where(is_named(data), 0, data.shape[1] - zero_tails(data))
-        return batch.blocks, ends, is_of_group(data)
+        return DataEnds(batch.blocks, ends, is_of_group(data))
 
     return Scanner("ends of data", look)
 

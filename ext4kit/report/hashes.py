@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from ext4kit import fields
 from ext4kit.evidence import Evidence, Volume
-from ext4kit.evidence.hashing import Hashes
+from ext4kit.evidence.hashing import Hashes, WindowHash
 from ext4kit.evidence.identity import Identity, identity, mismatches
 from ext4kit.evidence.recorded import HASH_NAMES, Comparison, ComparisonFacts
 from ext4kit.report.safe import printable_text
@@ -41,6 +41,37 @@ class HashRecord(fields.Digests):
     matches: Annotated[
         bool | None, "True if all stored and recorded hashes match; null if there are none."
     ]
+
+
+class WindowRecord(TypedDict):
+    """The hash of a window of the disk (`hash --window`)."""
+
+    record: Literal["hash window"]
+    offset: Annotated[int, "Bytes."]
+    length: int
+    algorithm: fields.HashName
+    digest: Annotated[str, ("pattern", "^[0-9a-f]+$"), "In hex."]
+    unreadable: list[fields.Unread]
+
+
+def window_record(window: WindowHash, algorithm: fields.HashName) -> WindowRecord:
+    """The hash of a window, as a record."""
+    return {
+        "record": "hash window",
+        "offset": window.start,
+        "length": window.end - window.start,
+        "algorithm": algorithm,
+        "digest": window.digest,
+        "unreadable": [
+            {"offset": each.offset, "length": each.length, "reason": each.reason}
+            for each in window.unreadable
+        ],
+    }
+
+
+def window_line(window: WindowHash) -> str:
+    """The hash of a window, as dcfldd writes it into its log."""
+    return f"{window.start} - {window.end}: {window.digest}"
 
 
 def evidence_record(evidence: Evidence) -> EvidenceRecord:

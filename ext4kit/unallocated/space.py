@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
@@ -98,33 +97,72 @@ class UnallocatedSpace:
                 yield begin, min(begin + per_group, superblock.blocks_count)
                 seen = group
 
+    @property
+    def batch_count(self) -> int:
+        """Number of batches: of unallocated blocks, then of untagged blocks of the journal."""
+        return len(self._cuts) - 1 + len(self._log_cuts) - 1
+
     def batches(self) -> Iterator[BlockBatch]:
         """The unallocated runs in block order, then the untagged blocks of the journal."""
-        yield from chain(self._unallocated_batches(), self._journal_batches())
+        return map(self.batch, range(self.batch_count))
+
+    def batch(self, number: int) -> BlockBatch:
+        """One of the batches; after a read error, each block is read by itself."""
+        unallocated = len(self._cuts) - 1
+        if number < unallocated:
+            return self._read_batch(*self._runs_of(number))
+        first, end = self._log_cuts[number - unallocated :][:2]
+        positions = self.untagged_positions[first:end]
+        assert self.log is not None
+        return BlockBatch(positions, self.log.reader.read(positions), in_log=True)
 
     @cached_property
     def bytes(self) -> int:
         """Total size of `batches` in bytes."""
-        count = int(self.runs_with_data.length.sum()) + len(self.untagged_positions)
-        return count * self.blocks.block_size
+        return self.bytes_of(range(self.batch_count))
 
-    def _unallocated_batches(self) -> Iterator[BlockBatch]:
-        most = max(BYTES_AT_ONCE // self.blocks.block_size, 1)
-        row, position, length = split(self.runs_with_data.length, most)
-        start = self.runs_with_data.start[row] + position
-        ends = np.cumsum(length)
-        at = 0
-        while at < len(start):
-            stop = int(np.searchsorted(ends, (ends[at - 1] if at else 0) + most, side="right"))
-            stop = max(stop, at + 1)
-            yield from self._read_batch(start[at:stop], length[at:stop])
-            at = stop
+    def bytes_of(self, numbers: range) -> int:
+        """Size of some batches in bytes, without reading them."""
+        unallocated, most = len(self._cuts) - 1, self.batch_count
+        first, end = min(numbers.start, most), min(numbers.stop, most)
+        runs = slice(self._cuts[min(first, unallocated)], self._cuts[min(end, unallocated)])
+        logged = [self._log_cuts[max(each - unallocated, 0)] for each in (first, end)]
+        blocks = int(self._runs[1][runs].sum()) + logged[1] - logged[0]
+        return blocks * self.blocks.block_size
 
-    def _read_batch(self, start: Int64s, length: Int64s) -> Iterator[BlockBatch]:
-        """The runs as one batch; after a read error, each block by itself.
+    @cached_property
+    def _runs(self) -> tuple[Int64s, Int64s]:
+        """First blocks and lengths of the runs, none of which is longer than a batch."""
+        row, position, length = split(self.runs_with_data.length, self._most)
+        return self.runs_with_data.start[row] + position, length
 
-        A single run is not copied.
-        """
+    @cached_property
+    def _cuts(self) -> list[int]:
+        """The first run of each batch, and the number of runs."""
+        ends, cuts = np.cumsum(self._runs[1]), [0]
+        while cuts[-1] < len(ends):
+            before = ends[cuts[-1] - 1] if cuts[-1] else 0
+            stop = int(np.searchsorted(ends, before + self._most, side="right"))
+            cuts.append(max(stop, cuts[-1] + 1))
+        return cuts
+
+    @cached_property
+    def _log_cuts(self) -> list[int]:
+        """The first of the untagged positions of each batch, and the number of positions."""
+        count = len(self.untagged_positions)
+        return [*range(0, count, self._most), count]
+
+    @property
+    def _most(self) -> int:
+        """Blocks in a batch."""
+        return max(BYTES_AT_ONCE // self.blocks.block_size, 1)
+
+    def _runs_of(self, number: int) -> tuple[Int64s, Int64s]:
+        cut = slice(*self._cuts[number : number + 2])
+        return self._runs[0][cut], self._runs[1][cut]
+
+    def _read_batch(self, start: Int64s, length: Int64s) -> BlockBatch:
+        """The runs as one batch; a single run is not copied."""
         row, position = expand(length)
         blocks = start[row] + position
         try:
@@ -136,15 +174,7 @@ class UnallocatedSpace:
         except AccessError:
             data, readable = self.fs.fetch(blocks)
             blocks, data = blocks[readable], data[readable]
-        yield BlockBatch(blocks, data)
-
-    def _journal_batches(self) -> Iterator[BlockBatch]:
-        if self.log is None:
-            return
-        most = max(BYTES_AT_ONCE // self.log.reader.blocks.block_size, 1)
-        for at in range(0, len(self.untagged_positions), most):
-            positions = self.untagged_positions[at : at + most]
-            yield BlockBatch(positions, self.log.reader.read(positions), in_log=True)
+        return BlockBatch(blocks, data)
 
 
 def below_replay(blocks: BlockReader) -> BlockReader:

@@ -53,11 +53,11 @@ def _plain(record: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in record.items() if name not in _OF_THE_RUN}
 
 
-def killed_runs(folder: Path, source: random.Random, times: int, longest: float) -> int:
+def killed_runs(folder: Path, source: random.Random, times: int, longest: float, *more: str) -> int:
     """Start runs of a case and kill each with SIGKILL after some time; returns how many ended."""
     ended = 0
     words: list[str | Path] = [sys.executable, "-m", "ext4kit", "case", "run", "-j", "2", "-q"]
-    words += ["--case", folder]
+    words += ["--case", folder, *more]
     for _ in range(times):
         process = subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL)
         time.sleep(source.uniform(0, longest))

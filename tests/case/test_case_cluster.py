@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.case.making import case, jobs_of, made_case, outputs
+from tests.case.making import case, jobs_of, made_case, outputs, tables
 from tests.conftest import Images
 from tests.program import run_program
 
@@ -31,7 +31,7 @@ def cluster() -> Iterator[Any]:
 
 def _run(cluster: Any, folder: Path) -> subprocess.Popen[bytes]:
     words: list[str | Path] = [sys.executable, "-m", "ext4kit", "case", "run", "-j", "4"]
-    words += ["--case", folder, "--scheduler", cluster.scheduler_address]
+    words += ["--split", "9M", "--case", folder, "--scheduler", cluster.scheduler_address]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -50,6 +50,8 @@ def test_a_cluster_finds_what_one_process_finds(
     _, told = process.communicate()
     assert process.returncode == 0, told.decode()
     assert outputs(together) == outputs(alone)
+    assert tables(together / "case.sqlite") == tables(alone / "case.sqlite")
+    assert sum(job["task"].startswith("scan/") for job in jobs_of(together)) == 2 * 4
     assert {job["state"] for job in jobs_of(together)} == {"done"}
 
 

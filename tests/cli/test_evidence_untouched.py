@@ -26,6 +26,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("extract", "/", "-o", "OUT"),
     ("deleted",),
     ("recover", "-o", "OUT"),
+    ("scan", "-o", "OUT"),
     ("who", "1-200"),
     ("blocks", "--slack", "-o", "OUT"),
     ("verify",),

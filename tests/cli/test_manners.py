@@ -28,11 +28,13 @@ COMMANDS = (
     ("volumes", "IMAGE", "--scan"),
     ("hash", "IMAGE"),
     ("hash", "IMAGE", "--files"),
+    ("hash", "IMAGE", "--window", "5M", "--hash", "md5"),
     ("info", "IMAGE", "-g"),
     ("ls", "IMAGE", "-r", "-l"),
     ("stat", "IMAGE", "/"),
     ("deleted", "IMAGE"),
     ("recover", "IMAGE", "-o", "OUT"),
+    ("scan", "IMAGE", "-o", "OUT"),
     ("explain", "IMAGE", "<13>"),
     ("who", "IMAGE", "1600"),
     ("who", "IMAGE", "0-1700"),
@@ -61,7 +63,7 @@ EXACT = [("hash", "IMAGE", "--files")]  # names as they are, as sha256sum has th
 SAFE = [command for command in COMMANDS if command not in EXACT]
 WORKING = (
     "volumes IMAGE --scan", "hash", "ls", "deleted", "recover", "extract", "verify", "crosscheck",
-    "artifacts", "timeline", "logs", "report", "export", "journal list", "journal audit",
+    "artifacts", "timeline", "logs", "report", "export", "scan", "journal list", "journal audit",
 )  # fmt: skip
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9]+)*m")
 

@@ -85,6 +85,7 @@ FORMS = {
     "replay-device": Form("journal replay", f"--journal {OUT}.d/device -o {OUT}/copy "
                           f"--journal-copy {OUT}/log", "external"),
     "history": Form("journal history", f"<2> --transaction TID --raw {OUT}/raw", "power_cut"),
+    "scan": Form("scan", f"-o {OUT}/a.scan -q"),
     "blocks": Form("blocks", f"--unallocated -o {OUT}/free -q"),
     "blocks-slack": Form("blocks", f"--slack -o {OUT}/slack --map {OUT}/map -q"),
     "blocks-file": Form("blocks", f"--file PATH -o {OUT}/file -q"),

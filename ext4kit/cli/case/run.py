@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -22,7 +24,7 @@ from ext4kit.cli.case.common import case_option, key_options, key_words
 from ext4kit.cli.exits import INCOMPLETE
 from ext4kit.cli.options import CONTEXT, quiet_option
 from ext4kit.cli.telling import tell_line
-from ext4kit.cli.values import byte_count
+from ext4kit.cli.values import byte_count, positive_byte_count
 from ext4kit.errors import RequestError
 from ext4kit.output.lock import locked
 
@@ -31,9 +33,12 @@ Examples:
   ext4kit case run
   ext4kit case run -j 4 --do report,export,recover
   ext4kit case run -j 8 --io nas1=2 --seconds 7200 --memory 4G
+  ext4kit case run -j 8 --split 200G
   ext4kit case run --retry
   ext4kit case run --scheduler tcp://10.0.0.5:8786
+  ext4kit case run --slurm 16 --slurm-option --partition=long
 """
+_SLURM = "slurm"  # folder for the messages of its workers
 _AS_IT_IS = "the last run failed; tried again"
 Run = Callable[[JobOrder], JobResult]
 
@@ -67,6 +72,9 @@ def _storages(
 @click.option("--quick/--no-quick", default=True, show_default=True,
               help="First run report and export with the journal and the inode tables alone, for "
               "all volumes.")  # fmt: skip
+@click.option("--split", callback=positive_byte_count, metavar="SIZE",
+              help="Scan the unallocated space of a volume larger than SIZE in parts, one for each "
+              "SIZE of the volume, each a job; 100G.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(1), metavar="N",
               help="Stop a job after this time.")  # fmt: skip
 @click.option("--memory", callback=byte_count, metavar="SIZE",
@@ -81,6 +89,12 @@ def _storages(
               help="Run the jobs on the workers of this Dask scheduler, such as "
               "tcp://10.0.0.5:8786; they must see the case and the images under the same "
               "paths.")  # fmt: skip
+@click.option("--slurm", type=click.IntRange(1), metavar="N",
+              help="Let Slurm start N workers, each for one job at a time; its nodes must see the "
+              "case, the images and this program under the same paths.")  # fmt: skip
+@click.option("--slurm-option", "slurm_options", multiple=True, metavar="OPTION",
+              help="An option of sbatch for the workers, such as --partition=long, --time=2-0 or "
+              "--mem=16G; may be given several times.")  # fmt: skip
 @key_options
 @quiet_option
 def command(
@@ -88,12 +102,15 @@ def command(
     tasks: tuple[str, ...],
     workers: int,
     quick: bool,
+    split: int | None,
     seconds: float | None,
     memory: int | None,
     at_once: dict[str, int],
     retry: bool,
     verify_evidence: bool,
     scheduler: str | None,
+    slurm: int | None,
+    slurm_options: tuple[str, ...],
     password_files: tuple[Path, ...],
     key_files: tuple[Path, ...],
     quiet: bool,
@@ -107,10 +124,11 @@ def command(
 
     The exit code is 0 if every job of the case is done, else 1.
     """
+    at = _Place(scheduler, slurm, slurm_options, case.path / _SLURM)
     with locked(case.path), Ledger(case.ledger) as ledger, CaseDatabase(case.database) as database:
         settle(case, ledger, database)
         database.set_volumes(database_volume(one) for one in ledger.volumes() if one.is_ext)
-        ledger.plan(tasks, quick)
+        ledger.plan(tasks, quick, split)
         if not ledger.jobs():
             raise RequestError("the case has no ext volume; `ext4kit case add IMAGE` adds some")
         if retry:
@@ -119,8 +137,8 @@ def command(
                     ledger.again(job.id, _AS_IT_IS)
         custody = _custody(ledger, verify_evidence)
         keys = key_words(password_files, key_files)
-        options = RunOptions(workers, seconds, memory, at_once, custody, keys)
-        with _executor(scheduler, workers) as (executor, run):
+        options = RunOptions(slurm or workers, seconds, memory, at_once, custody, keys)
+        with _executor(at, options) as (executor, run):
             run_jobs(case, ledger, database, executor, run, options, partial(_tell, quiet))
         database.refresh()
         failed = [job for job in ledger.jobs() if job.state is not JobState.DONE]
@@ -138,17 +156,45 @@ def _custody(ledger: Ledger, verify_evidence: bool) -> list[str]:
     return [*found, "--verify-evidence"] if verify_evidence else found
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where jobs run: on this computer, if neither a scheduler nor Slurm is given.
+
+    Raises:
+        RequestError: both are given, or options of Slurm without it.
+    """
+
+    scheduler: str | None
+    slurm: int | None
+    slurm_options: tuple[str, ...]
+    slurm_folder: Path
+
+    def __post_init__(self) -> None:
+        if self.scheduler and self.slurm:
+            raise RequestError("give one of --scheduler and --slurm")
+        if self.slurm_options and not self.slurm:
+            raise RequestError("--slurm-option needs --slurm")
+
+
 @contextmanager
-def _executor(scheduler: str | None, workers: int) -> Iterator[tuple[Executor, Run]]:
+def _executor(at: _Place, options: RunOptions) -> Iterator[tuple[Executor, Run]]:
     """What runs jobs, and what it calls for one; when the run ends early, the jobs end too."""
-    if scheduler is not None:
+    if (at.scheduler or at.slurm) and hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a worker that goes away ends nothing
+    if at.scheduler is not None:
         from ext4kit.cases.cluster import cluster
 
-        with cluster(scheduler) as executor:
+        with cluster(at.scheduler) as executor:
+            yield executor, run_job
+        return
+    if at.slurm is not None:
+        from ext4kit.cases.cluster import slurm
+
+        with slurm(at.slurm, at.slurm_options, options.memory, at.slurm_folder) as executor:
             yield executor, run_job
         return
     stopped = Event()
-    with ThreadPoolExecutor(workers) as executor:
+    with ThreadPoolExecutor(options.workers) as executor:
         try:
             yield executor, partial(run_job, is_stopped=stopped.is_set)
         except BaseException:

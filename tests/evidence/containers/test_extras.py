@@ -148,6 +148,15 @@ def test_what_needs_an_extra_says_so_in_one_line(
     assert done.stderr.endswith(text)
 
 
+def test_slurm_needs_a_package_of_its_own(sample: Path, tmp_path: Path) -> None:
+    command = ("case", "run", "--case", made_case(tmp_path / "case", sample), "--slurm", "1")
+    for hidden, package in (("dask_jobqueue", "dask-jobqueue"), ("cryptography", "cryptography")):
+        done = run_without((hidden,), command)
+        text = f"Slurm needs the package {package}: pip install 'ext4kit[cluster]'\n"
+        assert (done.returncode, done.stdout, done.stderr[-len(text) :]) == (3, "", text)
+        assert done.stderr.count("\n") == 1
+
+
 def test_an_encrypted_volume_is_listed_without_its_library(
     luks: tuple[str | Path, ...],
 ) -> None:
@@ -171,6 +180,7 @@ def test_every_command_works_without_any(sample: Path, tmp_path: Path) -> None:
         ("explain", sample, "<14>"),
         ("versions", sample, "/keep/odd names/two words.txt"),
         ("recover", sample, "-o", tmp_path / "recovered"),
+        ("scan", sample, "-o", tmp_path / "sample.scan"),
         ("verify", sample),
         ("crosscheck", sample, "--hashes"),
         ("journal", "audit", sample),
@@ -188,7 +198,7 @@ def test_every_command_works_without_any(sample: Path, tmp_path: Path) -> None:
         ("completion", "zsh"),
     ]
     assert {command[0] for command in commands} == COMMANDS.keys() - {
-        "artifacts", "browse", "mount", "serve",
+        "artifacts", "browse", "case", "mount", "serve",
     }  # fmt: skip
     done = run_without(tuple(LIBRARIES.values()), *commands)
     assert (done.returncode, "needs the package" in done.stderr) == (0, False), done.stderr
