@@ -115,6 +115,8 @@ class Selection:
         size, deleted, modified: limits of bytes and of times in ns.
         owners: user ids.
         grades: grades of deleted files.
+        in_root: gives the path in a Linux root of a path of the file system, None for one outside
+            of it; a file without a path is outside. `paths` and `places` are those of the root.
         content: called with the start of the content and the name; returns whether it is selected.
         known: called with the identity of a file and what gives its content, for a file that meets
             all other conditions (`known.files.KnownFiles.condition`).
@@ -130,6 +132,7 @@ class Selection:
     modified: Limits = field(default_factory=Limits)
     owners: tuple[int, ...] = ()
     grades: frozenset[str] = frozenset()
+    in_root: Callable[[bytes], bytes | None] | None = None
     content: Callable[[bytes, bytes], bool] | None = None
     known: Callable[[Hashable, Callable[[], object]], bool] | None = None
 
@@ -176,7 +179,7 @@ class Selection:
     @property
     def by_path(self) -> bool:
         """Whether a condition is one of paths."""
-        return bool(self.paths) or self.places is not None
+        return bool(self.paths) or self.places is not None or self.in_root is not None
 
     def matches_paths(self, file: Selectable) -> bool:
         """Whether one of a file's paths matches one of `paths`, and `places`."""
@@ -193,6 +196,8 @@ class Selection:
             name: the last part of the path.
             is_directory: whether it is the path of a directory.
         """
+        if self.in_root is not None and (path := self.in_root(path) if path else None) is None:
+            return False
         if self.places is not None and not self.places.have(path, is_directory):
             return False
         if not self.paths:

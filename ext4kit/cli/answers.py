@@ -161,7 +161,8 @@ class Answers:
             return
         image, count = self.options.image, len(timeline)
         for path in wanted.selection.paths:
-            tell_line(f"note: no event of {shown(path)}{self.nearest_text(path)}")
+            near = "" if self.options.root is not None else self.nearest_text(path)
+            tell_line(f"note: no event of {shown(path)}{near}")
         text = f"the journal shows {count_text(count, 'event')} and hints"
         if count:
             text += f"; {command_text('timeline', image)} lists them"

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from ext4kit.cli.colours import has_colours
-from ext4kit.cli.finding import Search, deleted_files, search_options
+from ext4kit.cli.finding import Search, deleted_files, search_options, tell_pathless
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.selecting import (
@@ -56,12 +56,13 @@ Examples:
   ext4kit deleted disk.img --sort size --limit 20
   ext4kit deleted disk.img /home/me --tree
   ext4kit deleted disk.img --names
+  ext4kit deleted server.img --root web
   ext4kit deleted disk.img --lost
 """
 
 
 @click.command("deleted", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True, times=True, scan=True)
+@for_each_volume(lost=True, times=True, root=True, scan=True)
 @deleted_selection
 @known_options
 @search_options
@@ -112,10 +113,15 @@ def command(
     --names lists removed entries that kernels before 5.13 left, with the reason why each is not
     accepted as the name of its inode.
 
+    With --root, list only files of which a path lies in this Linux root: in one of its layers or
+    its directory, or, for the system of IMAGE itself, in no other root. PATHs are paths in the
+    root. Files without a known path are left out, and a note counts them.
+
     With --lost, list all files of the file system that this one overwrote.
     """  # noqa: D301 -- click reads the backspace
     with opened(options) as session:
-        found = deleted_files(session, search, chosen.selection(session), known=known)
+        selection = session.in_root(chosen.selection(session))
+        found = deleted_files(session, search, selection, known=known)
         deleted = replace(found, files=sorted_files(found.files, sort))
         if options.json:
             write_records(deleted_records(deleted, names, limit))
@@ -123,6 +129,7 @@ def command(
             write_lines(tree_lines(deleted))
         else:
             _print(session, deleted, names, limit, _lists_all(chosen))
+        tell_pathless(session, found)
 
 
 def _lists_all(chosen: SelectionOptions) -> bool:

@@ -15,7 +15,6 @@ from ext4kit.cli.selecting import KnownOptions
 from ext4kit.cli.session import Session
 from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import named
-from ext4kit.errors import Ext4kitError
 from ext4kit.filesystem import FileSystem
 from ext4kit.recovery import DeletedFile, DeletedFiles, Grade
 from ext4kit.recovery.search_sources import ALL_SOURCES, SearchSource
@@ -99,7 +98,7 @@ def deleted_files(
         chosen = replace(chosen, files=[file for file in chosen if not file.superseded])
     if len(chosen) and sources != search.sources and not session.options.lost:
         _tell_not_carved(session, chosen)
-    counts = {path: sum(map(_fits(path), earlier)) for path in existing}
+    counts = {path: sum(map(_fits(path, selection), earlier)) for path in existing}
     has_near = False
     unmatched = _unmatched(session, selection, deleted, chosen, counts)
     for text, is_enough, is_missing in () if may_be_live else unmatched:
@@ -107,13 +106,24 @@ def deleted_files(
         session.is_incomplete |= is_missing
         has_near |= is_enough
     for path, count in counts.items():
-        if count and any(map(_fits(path), chosen)) and not session.options.quiet:
+        if count and any(map(_fits(path, selection), chosen)) and not session.options.quiet:
             tell_line(f"note: {shown(path)}: {_versions_text(count)}")
     if least:
         chosen = replace(chosen, files=[one for one in chosen if one.grade in _BY_WORTH[least:]])
     if not (len(chosen) or may_be_live or any(counts.values()) or has_near):
         session.answers.tell_empty(selection, deleted)
     return chosen if lists is None else chosen.marked(lists)
+
+
+def tell_pathless(session: Session, found: DeletedFiles) -> None:
+    """With --root, report how many files are left out because none of their paths is known."""
+    count = found.unselected.pathless + found.unselected.contents
+    if count and session.options.root is not None and not session.options.quiet:
+        has = "file has" if count == 1 else "files have"
+        tell_line(
+            f"note: {count:,} further deleted {has} no known path and may be of any root; without"
+            " --root they are included"
+        )
 
 
 def _sources_for(search: Search, selection: Selection) -> frozenset[SearchSource]:
@@ -148,19 +158,14 @@ def _find(session: Session, versions: bool, sources: frozenset[SearchSource]) ->
 
 def _existing(session: Session, selection: Selection) -> tuple[bytes, ...]:
     """The requested paths at which a regular file exists."""
-    found = []
-    for path in selection.paths:
-        try:
-            if b"/" in path and session.fs.inode(session.fs.lookup(path)).kind == "file":
-                found.append(path)
-        except Ext4kitError:
-            continue
-    return tuple(found)
+    return tuple(
+        path for path in selection.paths if b"/" in path and session.kind_at(path) == "file"
+    )
 
 
-def _fits(path: bytes) -> Callable[[DeletedFile], bool]:
-    """Whether a requested path selects a file."""
-    return Selection(paths=(path,)).matches_paths
+def _fits(path: bytes, selection: Selection) -> Callable[[DeletedFile], bool]:
+    """Whether a requested path selects a file, in the root that is selected."""
+    return Selection(paths=(path,), in_root=selection.in_root).matches_paths
 
 
 def _unescaped(selection: Selection, found: DeletedFiles, existing: Collection[bytes]) -> Selection:
@@ -168,8 +173,8 @@ def _unescaped(selection: Selection, found: DeletedFiles, existing: Collection[b
 
     def meant(path: bytes) -> bytes:
         other = unprinted(path)
-        is_literal = other == path or path in existing or any(map(_fits(path), found))
-        return path if is_literal or not any(map(_fits(other), found)) else other
+        is_literal = other == path or path in existing or any(map(_fits(path, selection), found))
+        return path if is_literal or not any(map(_fits(other, selection), found)) else other
 
     paths = tuple(map(meant, selection.paths))
     return selection if paths == selection.paths else replace(selection, paths=paths)
@@ -198,7 +203,7 @@ def _unmatched(
         existing: number of earlier versions of each requested file that exists now.
     """
     for path in selection.paths:
-        if any(map(_fits(path), kept)):
+        if any(map(_fits(path, selection), kept)):
             continue
         if existing.get(path):
             yield f"{shown(path)}: {_versions_text(existing[path])}", False, True
@@ -207,26 +212,32 @@ def _unmatched(
             text = "the file exists, and no earlier version of it was found"
             yield f"no such deleted file: {shown(path)}; {text}", False, True
             continue
-        yield _nothing_at(session, path, found)
+        yield _nothing_at(session, path, selection, found)
     if selection.numbers:
         for number in set(selection.numbers) - {file.number for file in kept}:
             state = _state_of(session.fs, number)
             yield f"no such deleted file: inode {number}{state}", False, True
 
 
-def _nothing_at(session: Session, path: bytes, found: DeletedFiles) -> tuple[str, bool, bool]:
+def _nothing_at(
+    session: Session, path: bytes, selection: Selection, found: DeletedFiles
+) -> tuple[str, bool, bool]:
     """The message for a path at which nothing exists and nothing is selected, as `_unmatched`."""
-    fits = _fits(path)
+    fits = _fits(path, selection)
     if count := sum(not file.superseded and fits(file) for file in found):
         verb, what = ("is", "it") if count == 1 else ("are", "them")
         text = f"{count_text(count, 'deleted file')} {verb} at or below {shown(path)}"
         return f"{text}, none of {what} is selected by the other options", True, False
     name = path.rpartition(b"/")[2]
-    same = sum(file.path is None and file.name == name for file in found)
+    is_in_root = selection.in_root is not None
+    same = 0 if is_in_root else sum(one.path is None and one.name == name for one in found)
     text = f"no such deleted file: {shown(path)}"
     if same:
         hint = f"{same} of that name are in unknown directories: give the name without a slash"
         return f"{text}; {hint}", False, True
+    if session.options.root is not None:
+        text = f"no such deleted file in the root {session.options.root}: {shown(path)}"
+        return text, False, True
     near = session.answers.nearest(path, prefers_deleted=True)
     return text + session.answers.near_text(near), bool(near), True
 

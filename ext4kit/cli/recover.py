@@ -9,7 +9,7 @@ import click
 
 from ext4kit.cli.custody import Custody, begin, custody, keeping
 from ext4kit.cli.exits import NothingSelectedError
-from ext4kit.cli.finding import Search, deleted_files, search_options
+from ext4kit.cli.finding import Search, deleted_files, search_options, tell_pathless
 from ext4kit.cli.help import GroupedCommand
 from ext4kit.cli.interrupts import INTERRUPTS
 from ext4kit.cli.options import CONTEXT, CommonOptions, packed
@@ -44,6 +44,7 @@ Examples:
   ext4kit recover disk.img /home/me/thesis.odt -o recovered
   ext4kit recover disk.img '/home/**/*.jpg' --deleted-since 2h --dry-run
   ext4kit recover disk.img --volume 2 -o recovered --versions
+  ext4kit recover server.img --root web /var/www -o recovered
   ext4kit recover disk.img --lost -o recovered
   ext4kit recover disk.img /home/me/project --restore all -o recovered
   ext4kit recover disk.img -o recovered --resume
@@ -80,7 +81,7 @@ _WRITING = (
 
 
 @click.command("recover", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(lost=True, times=True, scan=True)
+@for_each_volume(lost=True, times=True, root=True, scan=True)
 @deleted_selection
 @known_options
 @packed(Writing, "writing", _WRITING)
@@ -98,6 +99,11 @@ def command(
 
     With PATHs, those files and all files below them. In a PATH, * and ? match within a name and **
     matches directories; a PATH without a slash is a name in any directory.
+
+    With --root, recover only files of which a path lies in this Linux root: in one of its layers or
+    its directory, or, for the system of IMAGE itself, in no other root. PATHs are paths in the
+    root; below OUT and in the manifest, paths are those in IMAGE. Files without a known path are
+    left out and counted.
 
     \b
     OUT/files/PATH                       path known
@@ -117,13 +123,14 @@ def command(
         raise RequestError("name an output folder with -o, or list the files with --dry-run")
     with opened(options, folder=out, is_resumed=writing.resume) as session:
         if out is None:
-            selection = chosen.selection(session)
+            selection = session.in_root(chosen.selection(session))
             found = deleted_files(session, search, selection, known=known)
             show(options, deleted_records(found), dry_run_lines(found))
+            tell_pathless(session, found)
             return
         if writing.resume:
             check_resumed(out, session)
-        selection = chosen.selection(session)
+        selection = session.in_root(chosen.selection(session))
         deleted: DeletedFiles | None = None
         with (
             keeping(custody, session, out) as case,

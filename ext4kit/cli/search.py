@@ -28,7 +28,7 @@ from ext4kit.errors import RequestError
 from ext4kit.output.collecting import CollectedItem
 from ext4kit.report.safe import printable_text
 from ext4kit.report.search import count_lines, file_lines, hit_lines, search_records
-from ext4kit.roots.layers import LayerRoots, places_in_layers
+from ext4kit.roots.layers import LayerRoots
 from ext4kit.search.file_scans import FileSearch
 from ext4kit.search.hits import CONTEXT as USUAL_CONTEXT
 from ext4kit.search.hits import Area, Hits, MemberNode
@@ -43,7 +43,6 @@ from ext4kit.search.patterns import (
 )
 from ext4kit.search.search import KnownFilter, search
 from ext4kit.search.yara_rules import YaraRules
-from ext4kit.selection import Selection
 
 if TYPE_CHECKING:
     from ext4kit.filesystem import FileSystem
@@ -196,11 +195,8 @@ def command(
     patterns = wanted.patterns
     with opened(options, folder=wanted.out) as session:
         scanned = wanted.scanned(session.fs)
-        selection = chosen.selection(session) if chosen != SelectionOptions() else None
-        if session.root is not None:
-            inner = selection or Selection()
-            places = places_in_layers(session.root, inner)
-            selection = replace(inner, paths=(), places=places)
+        is_selected = chosen != SelectionOptions() or session.root is not None
+        selection = session.in_root(chosen.selection(session)) if is_selected else None
         files = known.files(session.fs)
         marks = None if files is None else KnownFilter(files, known.wanted)
         with session.step("searching") as tell:

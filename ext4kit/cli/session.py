@@ -39,7 +39,7 @@ from ext4kit.evidence.locator import Locator
 from ext4kit.evidence.lost import unreadable_ranges
 from ext4kit.evidence.signatures import UNKNOWN
 from ext4kit.evidence.temporary import keep_off
-from ext4kit.fields import Record
+from ext4kit.fields import FileType, Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import LIVE
 from ext4kit.opening import Image, ImageVolume, open_image
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from ext4kit.cli.answers import Answers
     from ext4kit.filesystem.view import View
     from ext4kit.roots import LinuxRoot
+    from ext4kit.selection import Selection
     from ext4kit.workspace import Workspace
 
 _MOST_SECRET = 8 << 20  # bytes, the limit of cryptsetup for key files
@@ -134,10 +135,16 @@ class Session:
         return "" if is_used else f"inode {number} was never used"
 
     def has_path(self, path: bytes) -> bool:
-        """Whether a path exists."""
+        """Whether a path exists; with `--root`, in this root."""
+        return self.kind_at(path) is not None
+
+    def kind_at(self, path: bytes) -> FileType | None:
+        """The type of what exists at a path, None for nothing; with `--root`, in this root."""
         with suppress(Ext4kitError):
-            return self.fs.lookup(path) > 0
-        return False
+            if self.root_view is not None:
+                return self.root_view.lookup(path).kind
+            return self.fs.inode(self.fs.lookup(path)).kind
+        return None
 
     def check_used(self, target: bytes) -> None:
         """Reject a target such as `<3000>` if the inode was never used.
@@ -178,16 +185,34 @@ class Session:
         Raises:
             RequestError: there is none of this name.
         """
+        found = self._named_root
+        return None if found is None or found.is_own else found
+
+    @cached_property
+    def _named_root(self) -> LinuxRoot | None:
         from ext4kit.roots import root_named
 
         if (name := self.options.root) is None:
             return None
+        if self.options.lost:
+            raise RequestError("--root selects a root of the present file system; omit --lost")
         try:
-            found = root_named(self.roots, name)
+            return root_named(self.roots, name)
         except NotFoundError as error:
             listed = command_text("roots", self.options.image)
             raise RequestError(f"{error}; {listed} lists them") from error
-        return None if found.is_own else found
+
+    def in_root(self, selection: Selection) -> Selection:
+        """A selection of files in the Linux root that `--root` selects; its paths are in this root.
+
+        Raises:
+            RequestError: there is none of this name.
+        """
+        from ext4kit.roots.layers import paths_in_root
+
+        if (root := self._named_root) is None:
+            return selection
+        return dataclasses.replace(selection, in_root=paths_in_root(root, self.roots))
 
     @property
     def chosen_roots(self) -> list[LinuxRoot | None]:

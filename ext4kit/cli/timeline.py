@@ -31,11 +31,12 @@ Examples:
   ext4kit timeline disk.img '*.odt' --since yesterday
   ext4kit timeline disk.img --since 2026-03-01T18:00 --until 2026-03-02 --json
   ext4kit timeline disk.img --inode 4711
+  ext4kit timeline server.img --root web --since yesterday
 """
 
 
 @click.command("timeline", cls=GroupedCommand, context_settings=CONTEXT, epilog=_EXAMPLE)
-@for_each_volume(times=True)
+@for_each_volume(times=True, root=True)
 @event_selection
 @click.option("--path", metavar="GLOB", help="Select events by old or new path; * also matches /.")
 @click.option(
@@ -89,6 +90,11 @@ def command(
     and ? match within a name and ** matches directories; a PATH without a slash is a name in any
     directory.
 
+    With --root, list only events at paths in this Linux root: in one of its layers or its
+    directory, or, for the system of IMAGE itself, in no other root. PATHs are paths in the root;
+    --path and the events have paths in IMAGE. Events without a known path are left out, and a note
+    counts them.
+
     Each event has the commit time of its transaction, the transaction, the inode, its owner after
     the event and the path at that time. Times are in UTC without --tz. `<=` before a transaction
     means that the event was in this transaction or in an earlier one that is no longer in the
@@ -112,7 +118,8 @@ def command(
         raise RequestError("--bursts groups events; it cannot be combined with log lines")
     with opened(options) as session:
         period = session.time_of(since), session.time_of(until)
-        wanted = EventFilter(chosen.selection(session), path, *period, wanted_kinds)
+        selection = session.in_root(chosen.selection(session))
+        wanted = EventFilter(selection, path, *period, wanted_kinds)
         with progress(options.quiet, "reading the journal") as tell:
             timeline = session.workspace.timeline(tell)
         if bursts:
@@ -124,6 +131,8 @@ def command(
             records = timeline_records(timeline, wanted, logs)
             lines = timeline_lines(timeline, wanted, all_hints, logs)
             is_empty = show(options, records, lines) == 1  # only the summary
+        if options.root is not None and not options.quiet and (count := timeline.pathless(wanted)):
+            tell_line(f"note: {count:,} further events have no known path and may be of any root")
         if is_empty:
             session.answers.tell_no_events(wanted, timeline)
             session.is_incomplete |= any(map(session.inode_text, chosen.numbers)) or any(

@@ -42,7 +42,7 @@ def selected_rows(
     if selection.places is not None:
         is_directory = known & are_of_types(table.mode, frozenset(("directory",)))
         for place in np.flatnonzero(kept & is_directory).tolist():
-            kept[place] = selection.places.have(paths[rows[place]], is_directory=True)
+            kept[place] = selection.matches_path(paths[rows[place]], None, is_directory=True)
     if selection.content is not None:
         for place in np.flatnonzero(kept & known).tolist():
             name = paths[rows[place]].rpartition(b"/")[2]

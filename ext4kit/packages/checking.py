@@ -198,7 +198,11 @@ def check_packages(
 
 
 def check_some(
-    fs: FileSystem, root: Node, database: PackageDatabase, paths: Iterable[bytes]
+    fs: FileSystem,
+    root: Node,
+    database: PackageDatabase,
+    paths: Iterable[bytes],
+    is_partial: bool = False,
 ) -> PackageCheck:
     """Compare the owned paths with the last parts of some paths; no other file is read.
 
@@ -207,12 +211,13 @@ def check_some(
         root: the root directory of the system.
         database: its packages.
         paths: the paths.
+        is_partial: whether layers of the root are not on the disk.
     """
     names = {path[path.rfind(b"/") + 1 :] for path in paths}
     listed = database.paths.path
     rows = [row for row, path in enumerate(listed) if path[path.rfind(b"/") + 1 :] in names]
     part = replace(database, paths=database.paths.take(np.array(rows, np.intp)))
-    return check_packages(fs, root, part, None, database)
+    return check_packages(fs, root, part, None, database, is_partial)
 
 
 class _Comparison:

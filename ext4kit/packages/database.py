@@ -9,6 +9,7 @@ from ext4kit.errors import RequestError
 from ext4kit.packages import apk, dpkg, pacman, rpm
 from ext4kit.packages.owned import OwnedPaths, Package, PackageRecords, PackageSystem
 from ext4kit.packages.roots import NodeRoot, SystemRoot
+from ext4kit.parsers.inode import Inode
 from ext4kit.problems import Severity
 
 _READERS = {
@@ -72,6 +73,13 @@ def read_packages(root: SystemRoot) -> PackageDatabase:
 def has_packages(root: NodeRoot) -> bool:
     """Whether a root directory has a database of packages; none is read."""
     return any(map(root.has, _PLACES))
+
+
+def package_places(root: NodeRoot) -> list[Inode | None]:
+    """The inodes of the databases of packages and of the directories that they are in."""
+    found = [place for place in _PLACES if root.has(place)]
+    above = [place.rpartition(b"/")[0] for place in found]
+    return [None if node is None else node.inode for node in map(root.node, [*found, *above])]
 
 
 def _distribution(root: SystemRoot) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from ext4kit.roots.model import LinuxRoot
-from ext4kit.selection import Places, Selection, path_pattern
 
 
 class LayerRoots:
@@ -39,19 +37,24 @@ class LayerRoots:
 NO_ROOTS = LayerRoots(tuple)
 
 
-def places_in_layers(root: LinuxRoot, selection: Selection) -> Places:
-    """The places in the image that a selection has in the layers of a root.
+def paths_in_root(root: LinuxRoot, roots: Iterable[LinuxRoot]) -> Callable[[bytes], bytes | None]:
+    """What gives the path in a root of a path of the image, None for one outside of it.
+
+    A root has what lies in its layers. The system of the image itself has what lies in no layer of
+    another root.
 
     Args:
         root: the root.
-        selection: paths and places in the root; without any, all of it.
+        roots: all roots of the image.
     """
-    above = b"|".join(re.escape(layer.rstrip(b"/")) for layer in root.layers)
-    paths = list(map(path_pattern, selection.paths))
-    places = selection.places
-    given = [paths, paths]
-    if places is not None:
-        given = [[*paths, places.files.pattern], [*paths, places.directories.pattern]]
-    patterns = (b"|".join(b"(?:%s)" % one for one in some) or b".*" for some in given)
-    compiled = (re.compile(b"(?:%s)(?=/)(?:%s)" % (above, one), re.DOTALL) for one in patterns)
-    return Places(*compiled)
+    if root.is_own:
+        others = LayerRoots(lambda: roots)
+        return lambda path: None if others.names(path) else path
+    layers = tuple(layer.rstrip(b"/") + b"/" for layer in root.layers)
+
+    def inside(path: bytes) -> bytes | None:
+        if not path.startswith(layers):
+            return None
+        return next(path[len(one) - 1 :] for one in layers if path.startswith(one))
+
+    return inside

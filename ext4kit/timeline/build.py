@@ -124,6 +124,11 @@ class Timeline:
         rows = wanted.select_rows(self.events, self.commits, self.files)
         return filter(wanted.matches_path, self.events_at(rows))
 
+    def pathless(self, wanted: EventFilter) -> int:
+        """Number of events without a path that match all other conditions of a filter."""
+        rows = wanted.select_rows(self.events, self.commits, self.files)
+        return sum(one.path is None and one.old_path is None for one in self.events_at(rows))
+
     def hints_by_inode(self, wanted: EventFilter) -> Iterator[list[Event]]:
         """Hints that match a filter, one list per inode instance, in order of the first hints."""
         hints = replace(wanted, kinds=(EventKind.HINT,))

@@ -19,7 +19,7 @@ from sample_images.signs.reading import Sign, signs_of
 from sample_images.signs.use import used
 
 PAGE = Path(__file__).parents[2] / "docs" / "signs.md"
-Acted = tuple[list[Sign], dict[str, str]]
+Acted = tuple[list[Scene], list[Sign], dict[str, str]]
 
 
 def clean(folder: Path, system: System) -> tuple[Path, list[Sign]]:
@@ -29,13 +29,13 @@ def clean(folder: Path, system: System) -> tuple[Path, list[Sign]]:
 
 
 def hacked(base: Path, work: Path, numbered: tuple[int, Sequence[Scene]]) -> Acted:
-    """The signs of a copy of a system after some scenes."""
+    """Some scenes as acted out on a copy of a system, its signs, and what went wrong."""
     number, scenes = numbered
     image = work / f"hacked-{number}.img"
     machine.copy_sparse(base, image)
     try:
-        failed = act(image, scenes)
-        return signs_of(image), failed
+        acted, failed = act(image, scenes)
+        return acted, signs_of(image), failed
     finally:
         image.unlink()
 
@@ -67,7 +67,7 @@ def measured(folder: Path, jobs: int, say: Callable[[str], None]) -> str:
         results: list[Noticed] = []
         numbered = enumerate(sets)
         acted = pool.map(partial(hacked, base, work), numbered)
-        for scenes, (signs, failed) in zip(sets, acted, strict=True):
+        for scenes, signs, failed in acted:
             new = [sign for sign in signs if sign not in before]
             results += noticed(scenes, new, failed)
         say(f"hacked: {len(sets)} copies, {time.monotonic() - started:.0f} s")

@@ -1,8 +1,8 @@
 """What intruders do on copies of a system, and which of it the rules notice.
 
-A scene is a shell script that runs in the root directory of a file system. Scenes that touch
-different files share a copy; a scene is noticed if a sign that the untouched system does not have
-names one of the files that it is about.
+A scene is a shell script that runs in the root directory of a system and cannot leave it. Scenes
+that touch different files share a copy; a scene is noticed if a sign that the untouched system does
+not have names one of the files that it is about.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from sample_images.signs.reading import Sign
 
 _SCENES = Path(__file__).with_name("scenes")
 _SHELL = "set -eu\nsync() { command sync -f .; }\n"
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/root"}
 _PATH = re.compile(r"(?<![\w/.$-])(?:[a-z]+)(?:/[^\s'\";|&<>()$*{}]+)+")
 _TOPS = ("bin", "dev", "etc", "home", "lib", "media", "mnt", "opt", "proc", "root", "run", "sbin",
          "srv", "sys", "tmp", "usr", "var")  # fmt: skip
@@ -116,23 +117,35 @@ def groups(scenes: Sequence[Scene]) -> list[list[Scene]]:
     return [members for _, members in found]
 
 
-def act(image: Path, scenes: Sequence[Scene]) -> dict[str, str]:
-    """Act scenes out one after another; returns what went wrong, by the name of the scene."""
-    failed = {}
+def act(image: Path, scenes: Sequence[Scene]) -> tuple[list[Scene], dict[str, str]]:
+    """Act scenes out one after another.
+
+    Returns:
+        (the scenes, also with the paths that theirs lead to; what went wrong, by the name of the
+        scene).
+    """
+    acted, failed = list[Scene](), dict[str, str]()
     with machine.mounted(image, "noatime,commit=600") as root:
         _run(_NEEDED, root)
         for scene in scenes:
             machine.sync(root)
+            acted.append(replace(scene, at=(*scene.at, *_targets(root, scene.at))))
             if said := _run(scene.script, root):
                 failed[scene.name] = said
         machine.sync(root)
-    return failed
+    return acted, failed
+
+
+def _targets(root: Path, paths: Sequence[str]) -> list[str]:
+    """Where paths lead to in a system, through its symlinks."""
+    words = ["chroot", str(root), "realpath", "-m", *paths]
+    done = subprocess.run(words, capture_output=True, check=True, text=True, env=_ENVIRONMENT)
+    return done.stdout.splitlines()
 
 
 def _run(script: str, root: Path) -> str:
-    done = subprocess.run(
-        ["bash", "-c", _SHELL + script], cwd=root, capture_output=True, check=False
-    )
+    words = ["chroot", str(root), "sh", "-c", _SHELL + script]  # absolute symlinks stay inside
+    done = subprocess.run(words, capture_output=True, check=False, env=_ENVIRONMENT)
     return done.stderr.decode(errors="replace")[-300:] if done.returncode else ""
 
 

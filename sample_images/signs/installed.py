@@ -16,7 +16,7 @@ from sample_images.recipes.debian import debian_mirror
 SIZE = 3 << 30
 OPTIONS = ("-t", "ext4", "-J", "size=64")
 COMMON = (
-    "ca-certificates,cron,logrotate,rsyslog,openssh-server,openssh-client,sudo,vim-tiny,less,"
+    "ca-certificates,cron,logrotate,rsyslog,openssh-server,openssh-client,sudo,libcap2-bin,vim-tiny,less,"
     "procps,adduser,systemd,e2fsprogs,python3-minimal,perl,xz-utils,nano,passwd,curl"
 )
 _NO_DAEMONS = "#!/bin/sh\nexit 101\n"

@@ -48,6 +48,8 @@ FORMS: tuple[tuple[str, ...], ...] = (
      "roots IMAGE system -o OUT --whole", "roots IMAGE web"),
     ("packages IMAGE --root web --quick", "artifacts IMAGE --root web",
      "extract IMAGE / --root web -o OUT", "search IMAGE --text e --root web --limit 20"),
+    ("deleted IMAGE --root web", "deleted IMAGE --root system --names",
+     "recover IMAGE --root system -o OUT", "timeline IMAGE --root system"),
     ("stat IMAGE / <8> <2> <12> INODE",),
     ("stat IMAGE TARGET TARGET", "stat IMAGE INODE INODE --as-of NUMBER",
      "stat IMAGE INODE <2> --lost"),

@@ -25,7 +25,7 @@ from ext4kit.recovery.columns import DeletedColumns
 from ext4kit.recovery.search_sources import JOURNAL_ONLY
 from ext4kit.selection import known_key
 from ext4kit.timeline import Event, EventKind, Timeline
-from ext4kit.timeline.events import CODE
+from ext4kit.timeline.events import CODE, NO_VALUE
 from ext4kit.timeline.hints import HintKind
 from ext4kit.triage.rules.patterns import PathPatterns
 from ext4kit.triage.rules.rule import BESIDE, RARE, Look, Rule, Trait, Weight
@@ -43,7 +43,7 @@ from ext4kit.triage.suspicions.copies import copies_note, find_copies
 from ext4kit.triage.suspicions.inner_roots import is_root, path_inside
 from ext4kit.triage.suspicions.live_matching import LiveMatcher
 from ext4kit.triage.suspicions.neighbours import Neighbours
-from ext4kit.triage.suspicions.packaged import RIGHTS
+from ext4kit.triage.suspicions.packaged import RIGHTS, shown_as_installed
 from ext4kit.triage.suspicions.sighting import IMAGE, Sighting, deleted_sighting
 from ext4kit.triage.suspicions.story import completed, find_stories
 from ext4kit.triage.suspicions.wiped import wiped_files
@@ -54,12 +54,6 @@ STORIES = 200  # number of newest sightings of a rule that get a story
 _MOUNT_POINTS = frozenset(
     (b"/home /var /usr /opt /srv /boot /root /tmp /var/log /var/www /var/tmp /var/lib").split()
 )
-_BY_BYTES = frozenset(  # evidence for the content of a file that is there
-    ("there", *map(str, (
-        EventKind.CREATED, EventKind.LINKED, EventKind.RENAMED, EventKind.MOVED, EventKind.SIZE,
-        EventKind.TRUNCATED, EventKind.CONTENT,
-    )))
-)  # fmt: skip
 _NEVER = 1 << 62  # later than any time of an inode
 
 
@@ -370,7 +364,7 @@ class _RuleMatcher:
         found = set[tuple[int, int]]()
         for numbers, inside in patterns.matching(folders, places.folder, places.names):
             for number in numbers:
-                wanted = [CODE[kind] for kind in rules[number].events]
+                wanted = [CODE[kind] for kind in _events_of(rules[number])]
                 fitting = places.row[inside[np.isin(kinds[inside], wanted)]]
                 found.update((row, number) for row in fitting.tolist())
         chosen = np.unique(np.array([row for row, _ in found], np.int64))
@@ -385,6 +379,8 @@ class _RuleMatcher:
         for rule, event in sorted(matched, key=lambda pair: pair[1].kind is not EventKind.TIMES):
             inode, life = now[event.inode], (event.inode, event.generation)
             same = inode.generation == event.generation and inode.links_count > 0
+            if event.kind not in rule.events and not (same and inode.mtime >= self._since):
+                continue
             traits = inode_traits(inode, self._since) if same else assumed_traits(event)
             traits |= event_traits(event, inode.crtime if same else None)
             if Trait.AGED in traits or life in aged:
@@ -459,19 +455,20 @@ class _RuleMatcher:
                 self.book.add(self._by_code["known-bad"], deleted_sighting(path, file, note))
 
     def drop_packaged(self, unchanged: Callable[[Collection[bytes]], set[bytes]]) -> None:
-        """Forget the sightings of bytes that are as a package installed them."""
+        """Forget the sightings of bytes, and of setuid, that are as a package installed them."""
         found = [
-            (lives, key, seen)
+            (lives, key, seen.path.removeprefix(self.prefix))
             for code, lives in self.book.kept.items()
-            if not self._by_code[code].is_of_rights and Look.OWN not in self._by_code[code].look
+            if Look.OWN not in self._by_code[code].look
+            and (shown := shown_as_installed(self._by_code[code]))
             for key, seen in lives.items()
-            if seen.path is not None and _BY_BYTES.issuperset(seen.seen)
+            if seen.path is not None and shown.issuperset(seen.seen)
         ]
         if not found:
             return
-        packaged = unchanged({seen.path for _, _, seen in found if seen.path is not None})
-        for lives, key, seen in found:
-            if seen.path in packaged:
+        packaged = unchanged({path for _, _, path in found})
+        for lives, key, path in found:
+            if path in packaged:
                 del lives[key]
 
     def image(self, disguises: Sequence[str]) -> None:
@@ -542,18 +539,32 @@ class _RuleMatcher:
             ))  # fmt: skip
 
 
+def _events_of(rule: Rule) -> tuple[EventKind, ...]:
+    """The kinds of events that can match a rule.
+
+    Of an inode that the journal did not show before, a write in place is a change of its status.
+    It is told from others by the time of the last write.
+    """
+    return (*rule.events, EventKind.STATUS) if EventKind.CONTENT in rule.events else rule.events
+
+
 def _relevant_events(timeline: Timeline, rules: Sequence[Rule]) -> Int64s:
     """Rows of the events that can match a rule by their kind and values."""
     events = timeline.events
-    kinds = sorted({CODE[kind] for rule in rules for kind in rule.events})
+    kinds = sorted({CODE[kind] for rule in rules for kind in _events_of(rule)})
     wanted = np.isin(events.kind, kinds)
     gained = (events.new & ~events.old & 0o6000) != 0
     aged = events.new < timeline.commits.times_of(events.order) - AGE
     locked = (events.new & LOCKS) != 0
+    is_named = any(EventKind.STATUS in rule.events for rule in rules)
     for kind, holds in (
         (EventKind.MODE, gained),
         (EventKind.TIMES, aged),
         (EventKind.FLAGS, locked),
+        (
+            EventKind.STATUS,
+            is_named | (events.old == NO_VALUE),
+        ),  # the first state that the journal has
     ):
         wanted &= (events.kind != CODE[kind]) | holds
     return np.flatnonzero(wanted)
