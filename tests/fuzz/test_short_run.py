@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(bool(images.missing()), reason=images.missing())
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 SHARED = {
     *("--volume", "--offset", "--no-replay", "--superblock", "--journal", "--lost"),
-    *("--image", "--all-volumes"),
+    *("--image", "--all-volumes", "--scan"),
     *("--lost-number", "--quiet", "--operator", "--case-number", "--verify-evidence"),
     *("--inode", "--name", "--type", "--kind", "--mime", "--size", "--owner", "--modified-since"),
     *("--modified-until", "--deleted-since", "--deleted-until", "--grade"),
