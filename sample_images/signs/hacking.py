@@ -129,7 +129,9 @@ def act(image: Path, scenes: Sequence[Scene]) -> tuple[list[Scene], dict[str, st
         _run(_NEEDED, root)
         for scene in scenes:
             machine.sync(root)
-            acted.append(replace(scene, at=(*scene.at, *_targets(root, scene.at))))
+            acted.append(
+                replace(scene, at=tuple(dict.fromkeys([*scene.at, *_targets(root, scene.at)])))
+            )
             if said := _run(scene.script, root):
                 failed[scene.name] = said
         machine.sync(root)
