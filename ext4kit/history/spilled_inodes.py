@@ -15,6 +15,8 @@ from ext4kit.evidence.spilled import RowStore, StoredRows
 from ext4kit.parsers.inode import FIELD_NAMES, I_BLOCK, Inode, InodeTable
 from ext4kit.parsers.superblock import Superblock
 
+_MOST_COLUMNS = 8  # in memory; deriving one of a million inodes takes a few hundredths of a second
+
 
 class SpilledInodes(InodeTable):
     """As `InodeTable`, with the bytes of the inodes in a temporary file.
@@ -33,6 +35,8 @@ class SpilledInodes(InodeTable):
         if name.startswith("_") or name == "i_block":
             return super().__getattr__(name)
         column = np.concatenate([getattr(piece, name) for piece in self.pieces()])
+        for oldest in [each for each in vars(self) if each in FIELD_NAMES][: 1 - _MOST_COLUMNS]:
+            del self.__dict__[oldest]
         self.__dict__[name] = column
         return column
 

@@ -85,7 +85,7 @@ def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttri
     """Find the blocks of each candidate and the other owners of these blocks."""
     history, row = artifacts.history, candidates.state_row
     instance, tid = history.states.instance[row], history.states.tid[row]
-    runs, uses = clip_to_size(history, candidates), recorded_uses(history)
+    runs, uses = clip_to_size(history, candidates), recorded_uses(history, candidates)
     freed = np.where(candidates.freed_tid == TID_ON_DISK, tid, candidates.freed_tid)
     # The content of an earlier state may have been overwritten in the transaction that ended the
     # state.
