@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -17,10 +19,10 @@ from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.history.stable_inodes import OwnedRuns
 from ext4kit.journal.fast_commits.scan import added_ranges
 from ext4kit.journal.replay import ReplayedBlocks
-from ext4kit.recovery.candidates import Candidates
 
 FOREIGN = -1  # stands for an inode number: data of no file of this file system
 RUNS_AT_ONCE = 4096  # of which bitmaps are asked together
+STATES_AT_ONCE = 1 << 16  # of which the blocks are mapped together
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +78,18 @@ class RecordedUses:
     by_fast_commits: BlockUses
 
 
-def recorded_uses(history: History, candidates: Candidates) -> RecordedUses:
-    """The block uses in a history; those by inodes only where candidates have blocks."""
+def recorded_uses(history: History, asked: Intervals) -> RecordedUses:
+    """The block uses in a history; those by inodes only of the asked blocks."""
     return RecordedUses(
-        _uses_by_inodes(history, candidates),
+        _uses_by_inodes(history, asked),
         _uses_by_journal(history),
         _uses_by_fast_commits(history),
     )
 
 
-def _uses_by_inodes(history: History, candidates: Candidates) -> BlockUses:
-    runs, (_, nodes) = candidates.runs, candidates.tree_blocks
-    asked = Intervals.union(
-        np.append(runs.physical, nodes), np.append(runs.length, np.ones_like(nodes))
-    )
-    parts = [
-        uses.take(_touches(asked, uses.start, uses.length))
-        for uses in (_uses_by_states(history), *map(_uses_by_stable, history.stable_runs))
-    ]
+def _uses_by_inodes(history: History, asked: Intervals) -> BlockUses:
+    pieces = chain(_uses_by_states(history), map(_uses_by_stable, history.stable_runs))
+    parts = [uses.take(_touches(asked, uses.start, uses.length)) for uses in pieces]
     return BlockUses.concat(parts)
 
 
@@ -111,10 +107,14 @@ def _uses_by_stable(runs: OwnedRuns) -> BlockUses:
     return BlockUses(runs.start, runs.length, instance, runs.inode, tid, is_content)
 
 
-def _uses_by_states(history: History) -> BlockUses:
-    states = history.states
-    rows = np.flatnonzero(states.describes_content)
-    maps = history.map_states(rows)
+def _uses_by_states(history: History) -> Iterator[BlockUses]:
+    rows = np.flatnonzero(history.states.describes_content)
+    for start in range(0, len(rows), STATES_AT_ONCE):
+        yield _uses_by(history, rows[start : start + STATES_AT_ONCE])
+
+
+def _uses_by(history: History, rows: Rows) -> BlockUses:
+    states, maps = history.states, history.map_states(rows)
     data, (node_owner, node) = maps.runs, maps.tree_blocks
     owner = rows[np.concatenate([data.owner, node_owner])]
     length = np.concatenate([data.length, np.ones(len(node), np.int64)])

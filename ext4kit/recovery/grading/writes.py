@@ -27,6 +27,7 @@ EXTRA_TIMES = 16  # bytes of an inode beyond the first 128 with the fractions of
 EXTRA_CRTIME = 24  # the same with the time of its making
 VERSION_AFTER_FIRST_WRITE = 2  # i_version after that
 SAME_WRITE_WINDOW = NANOSECONDS // 20
+_STATES_AT_ONCE = 1 << 16
 
 
 class WriteHistory:
@@ -153,7 +154,11 @@ class WriteHistory:
         Delayed allocation is over by then: an unmount, or a minute, gives every byte its block,
         and the inode is logged with it.
         """
-        return ~self.may_not_be_flushed(np.arange(len(self.states)), self.last_write_row)
+        found = np.zeros(len(self.states), bool)
+        for start in range(0, len(found), _STATES_AT_ONCE):
+            rows = np.arange(start, min(start + _STATES_AT_ONCE, len(found)))
+            found[rows] = ~self.may_not_be_flushed(rows, self.last_write_row[rows])
+        return found
 
     @cached_property
     def may_be_same_tick(self) -> Bools:
