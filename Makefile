@@ -20,7 +20,7 @@ PYTHONS ?=
 
 .PHONY: help constraints demo check lint test test-all test-bare test-docker test-next test-pythons fuzz-kernel truth nist fuzz
 .PHONY: fuzz-containers fuzz-coverage fuzz-cut-images fuzz-options fuzz-powercut fuzz-bad-sectors images-by-kernel names proof
-.PHONY: mutation bench bench-growth bench-journal bench-peers bench-scan bench-tasks screenshots man
+.PHONY: mutation bench bench-growth bench-journal bench-memory bench-peers bench-scan bench-tasks screenshots man
 .PHONY: reference docs clean saving wiped media workloads wheel sbom
 
 help:
@@ -62,6 +62,7 @@ help:
 	@echo "make bench      compare the speed with the tools of today"
 	@echo "make bench-growth   time and memory with 10,000 to 5,000,000 files; docs/growth.md"
 	@echo "make bench-journal  audit a log of 1 GiB, beside a plain cat"
+	@echo "make bench-memory   peak memory on 2 million files, 300,000 deleted ones and a log of 1 GiB"
 	@echo "make bench-peers    what other tools bring back where the journal has nothing"
 	@echo "make bench-tasks    everyday tasks on a disk of 10 GiB and a Debian server; docs/tasks.md"
 	@echo "make bench-scan     read 4 GiB of freed space, beside a plain cat"
@@ -209,6 +210,9 @@ bench-growth: $(STAMP)
 
 bench-journal: $(STAMP)
 	$(BIN)/python -m benchmarks.journal
+
+bench-memory: $(STAMP)
+	$(BIN)/python -m benchmarks.memory
 
 bench-peers: $(STAMP)
 	$(BIN)/python -m benchmarks.peers

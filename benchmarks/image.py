@@ -37,6 +37,7 @@ class Shape:
         wide, wide_files: folders with very many files.
         deleted: files deleted at the end, out of all folders, beside the others.
         big_bytes, image_bytes: of the one large file, of the file system.
+        journal_mebibytes: size of the log.
     """
 
     trees: int = 20
@@ -47,6 +48,7 @@ class Shape:
     deleted: int = 20_000
     big_bytes: int = BIG_BYTES
     image_bytes: int = IMAGE_BYTES
+    journal_mebibytes: int = JOURNAL_MEBIBYTES
 
     @property
     def live(self) -> int:
@@ -91,7 +93,7 @@ def _make(image: Path, shape: Shape) -> None:
     with image.open("xb") as made:
         made.truncate(shape.image_bytes)
     inodes = shape.live + shape.deleted + shape.trees * (shape.folders + 1) + 1000
-    journal = f"size={JOURNAL_MEBIBYTES}"
+    journal = f"size={shape.journal_mebibytes}"
     run("mke2fs", "-q", "-F", "-t", "ext4", "-N", str(inodes), "-J", journal, image)
 
 

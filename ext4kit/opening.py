@@ -13,6 +13,7 @@ from ext4kit.evidence.containers.keys import KeyProvider
 from ext4kit.evidence.locator import RAW, Locator
 from ext4kit.evidence.openers import ENCRYPTED
 from ext4kit.evidence.signatures import JOURNAL_DEVICE, UNKNOWN
+from ext4kit.evidence.temporary import keep_off
 from ext4kit.problems import Problems, Severity
 from ext4kit.units import Moment, Progress
 
@@ -254,7 +255,11 @@ def open_image(
 
 
 def _weighed(evidence: Evidence) -> Evidence:
-    """The reading with more known data; the file itself if both have the same amount."""
+    """The reading with more known data; the file itself if both have the same amount.
+
+    From now on no temporary file is written to it.
+    """
+    keep_off(evidence.files)
     disk = evidence.other
     if disk is None:
         return evidence

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 
 import click
 from click.core import ParameterSource
@@ -159,16 +160,17 @@ def _lines(
     overview = DeletedOverview()
     every = overview.counting(deleted)
     rows = (file for file in every if with_all or is_telling(file))
-    listed = list(deleted_lines(rows, limit))
+    listed = deleted_lines(rows, limit)
+    heading = list(islice(listed, 1))  # reads all files, so that the counts are there
     if len(deleted) > FEW:
         sentences = overview_lines(overview, session.workspace, str(session.options.image))
         yield from wrapped(sentences)
         yield ""
-    for grade, line in listed:
+    count = 0
+    for count, (grade, line) in enumerate(chain(heading, listed)):  # noqa: B007 -- without the heading
         if grade and coloured:
             line = click.style(str(grade), fg=COLOURS[grade]) + line[len(grade) :]
         yield line
     total = counts_line(overview.grades, overview.earlier, overview.nameless_contents)
-    count = max(len(listed) - 1, 0)
     yield f"{total}; {count:,} listed" if count < len(deleted) else total
     yield from name_lines(deleted) if names else ()

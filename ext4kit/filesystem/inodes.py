@@ -103,6 +103,9 @@ class Inodes:
         superblock = self.superblock
         block, offset = self.inode_location(numbers)
         wanted, back = distinct(block)
+        at_once = INODES_AT_ONCE * superblock.inode_size // superblock.block_size + 1
+        if len(wanted) > at_once:
+            return self._many_inode_rows(numbers, back // at_once)
         rows, readable = self.fetch(wanted)
         per_block = superblock.block_size // superblock.inode_size
         slots = rows.reshape(len(wanted) * per_block, superblock.inode_size)
@@ -110,6 +113,15 @@ class Inodes:
         if len(place) > 1 and (np.diff(place) == 1).all():
             return slots[place[0] : place[-1] + 1], readable[back]
         return slots[place], readable[back]
+
+    def _many_inode_rows(self, numbers: Int64s, part: Int64s) -> tuple[Bytes2D, Bools]:
+        """As `inode_rows`, read part by part."""
+        rows = np.empty((len(numbers), self.superblock.inode_size), np.uint8)
+        readable = np.empty(len(numbers), bool)
+        order = np.argsort(part, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
+            rows[some], readable[some] = self.inode_rows(numbers[some])
+        return rows, readable
 
     def inode_location(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
         """(block, byte offset in the block) of the inodes `numbers` (int64); block -1 for none."""

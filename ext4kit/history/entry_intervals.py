@@ -22,6 +22,7 @@ from ext4kit.history.directory_blocks import (
     DirectoryBlockHistory,
 )
 from ext4kit.history.inode_states import TID_ON_DISK
+from ext4kit.memory import release_freed_memory
 from ext4kit.parsers.directory import DIRENT, EntryTable, parse_slack_entries
 
 SLACK_ENTRY = -2  # `last_seen` of a removed entry that was not cleared
@@ -106,7 +107,10 @@ def find_entry_intervals(
         if with_slack:
             parts.append(_slack_entries(piece, fs.superblock.inodes_count, fs.has_file_types))
     found = EntryIntervals.concat(parts)
-    return found.take(np.flatnonzero(~_also_in_journal(found)))
+    parts.clear()
+    release_freed_memory()
+    again = _also_in_journal(found)
+    return found.take(np.flatnonzero(~again)) if again.any() else found
 
 
 def _select_inodes(wanted: Bools, inode: Int64s) -> Bools:

@@ -28,6 +28,7 @@ from ext4kit.history.inode_states import (
 )
 from ext4kit.history.journal_gaps import JournalGaps, MountCounts, find_journal_gaps
 from ext4kit.history.live_copy import count_changed, last_commit, start_is_overwritten
+from ext4kit.history.spilled_inodes import joined_inodes
 from ext4kit.history.stable_inodes import OwnedRuns
 from ext4kit.history.transaction_starts import TransactionStarts
 from ext4kit.history.writes import Writes
@@ -115,7 +116,7 @@ class History:
         numbers = np.setdiff1d(np.concatenate([table.number for table in tables]), known.number)
         now = self.fs.inode_table(numbers)
         now = now.take(now.mode != 0)
-        table = InodeTable.concat([known, now, *tables])
+        table = joined_inodes(self.fs.superblock, [known, now, *tables])
         tid = np.concatenate([self.states.tid, np.full(len(now), TID_ON_DISK), *tids])
         count = len(known) + len(now)
         untagged = np.concatenate(
@@ -333,7 +334,7 @@ class History:
         mode, size, flags = table.mode[rows], table.size[rows], table.flags[rows]
         mapped = has_map(mode, size, flags) if i_block is None else np.ones(len(rows), bool)
         return map_inodes(
-            table.i_block[rows] if i_block is None else i_block,
+            table.i_blocks(rows) if i_block is None else i_block,
             flags,
             mapped,
             self.fs.superblock.blocks_count,

@@ -54,7 +54,14 @@ class InodeStates(Table):
         table = self.table
         inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
         by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
-        entries = (table.i_block[:, 2] > 0) | (table.i_block[:, 3] > 0)
-        described = np.where(by_extents, entries, table.i_block.any(axis=1)) | inline
+        roots = [
+            ((piece.i_block[:, 2] > 0) | (piece.i_block[:, 3] > 0), piece.i_block.any(axis=1))
+            for piece in table.pieces()
+        ]
+        none = np.zeros(0, bool)
+        entries, pointers = (
+            np.concatenate(part) for part in zip((none, none), *roots, strict=True)
+        )
+        described = np.where(by_extents, entries, pointers) | inline
         shown: Bools = self.is_linked | ((table.mode != 0) & (table.size > 0) & described)
         return shown

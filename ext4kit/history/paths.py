@@ -22,6 +22,7 @@ from ext4kit.history.names import DIRECTORY_TYPE, attribute_names, commit_times
 from ext4kit.history.places import FOREVER, DirectoryPlace, Ground, LiveDirectories
 from ext4kit.history.removed import Bond, directory_times, last_ctimes
 from ext4kit.history.transaction_starts import CLOCK_RESOLUTION
+from ext4kit.memory import release_freed_memory
 from ext4kit.units import NANOSECONDS
 
 OWN_LINKS = 2  # links of an empty directory: its name and its entry `.`
@@ -42,6 +43,7 @@ class PathHistory:
 
     def __init__(self, history: History, living: Int64s = NO_NUMBERS) -> None:
         self.history, self.names = history, attribute_names(history, living)
+        release_freed_memory()
         self._paths: dict[tuple[int, int], bytes | None] = {}
         every = np.arange(history.instance_count)
         self._row_ends: Rows = np.searchsorted(self.names.table.instance, every, side="right")

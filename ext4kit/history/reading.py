@@ -19,6 +19,7 @@ from ext4kit.history.inode_states import (
     InodeStates,
 )
 from ext4kit.history.live_copy import count_changed, last_commit
+from ext4kit.history.spilled_inodes import InodeStore
 from ext4kit.history.stable_inodes import OwnedRuns, split_stable
 from ext4kit.history.writes import Writes, find_writes
 from ext4kit.journal import InodeVersions, Log, SharedLog, inode_version_batches
@@ -131,23 +132,21 @@ class _StateReader:
         Args:
             logged: inodes in the copies of the log, in batches.
         """
-        superblock, none = self.fs.superblock, np.zeros(0, np.int64)
-        nothing = parse_inodes(np.zeros((0, superblock.inode_size), np.uint8), none, superblock)
-        tables, tids = [nothing], [none]
+        store, tids = InodeStore(self.fs.superblock), [np.zeros(0, np.int64)]
         for versions in logged:
             table, tid = self._changing_states(versions)
-            tables.append(table)
+            store.add(table)
             tids.append(tid)
         for at, table in [
             (TID_PRE_FAST_COMMIT, self._pre_fast_commit_states()),
             *self._intermediate_states(),
         ]:
-            tables.append(table)
+            store.add(table)
             tids.append(np.full(len(table), at))
-        numbers = np.concatenate([table.number for table in tables])
-        on_disk = self._disk_states(np.unique(numbers))
-        table = InodeTable.concat([*tables, on_disk])
-        tid = np.concatenate([*tids, np.full(len(on_disk), TID_ON_DISK)])
+        for table in self._disk_states(np.unique(store.numbers)):
+            store.add(table)
+            tids.append(np.full(len(table), TID_ON_DISK))
+        table, tid = store.table(), np.concatenate(tids)
         return InodeStates.by_instance(table, tid, np.zeros(len(table), bool))
 
     def _changing_states(self, versions: InodeVersions) -> tuple[InodeTable, Int64s]:
@@ -211,9 +210,8 @@ class _StateReader:
             kept &= table.is_dir
         return table.take(kept)
 
-    def _disk_states(self, numbers: Int64s) -> InodeTable:
+    def _disk_states(self, numbers: Int64s) -> Iterator[InodeTable]:
         """Inodes on disk that have one of the given numbers or are deleted."""
-        found = []
         directories = [np.zeros(0, np.int64)]
         limit = last_commit(self.log)
         for table in self.fs.inode_batches():
@@ -226,8 +224,5 @@ class _StateReader:
             if self.directories is not None:
                 inline = (table.flags & int(InodeFlags.INLINE_DATA)) != 0
                 wanted = (wanted | (inline & ordinary)) & directory
-            found.append(table.take(wanted & (table.mode != 0)))
+            yield table.take(wanted & (table.mode != 0))
         self.live_directories = np.concatenate(directories)
-        if not found:
-            found.append(self.fs.inode_table(np.zeros(0, np.int64)))
-        return InodeTable.concat(found)

@@ -42,7 +42,7 @@ def find_rewrites(history: History) -> dict[int, int]:
     later = np.flatnonzero(fits[group] & (place > anchor[group]))
     before = anchor[group[later]]
     differ = size[later] != size[before]
-    differ |= (table.i_block[rows[later]] != table.i_block[rows[before]]).any(axis=1)
+    differ |= (table.i_blocks(rows[later]) != table.i_blocks(rows[before])).any(axis=1)
     fits[group[later[differ]]] = False
     found = np.flatnonzero(fits)
     return dict(

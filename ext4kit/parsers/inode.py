@@ -71,6 +71,8 @@ CRTIME_END = 24  # `i_extra_isize` from which on an inode has a creation time
 COLUMN_SECONDS = (1 << 63) // NANOSECONDS - 2  # the last second of a time column, in 2262
 _GENERATION = INODE.offset_of("i_generation")
 _I_BLOCK_SIZE = INODE.dtype["i_block"].itemsize
+I_BLOCK = slice(INODE.offset_of("i_block"), INODE.offset_of("i_block") + _I_BLOCK_SIZE)
+_ROWS_AT_ONCE = 1 << 14
 CHECKSUM_LOW = INODE.span("i_checksum_lo")
 CHECKSUM_HIGH = INODE_EXTRA.span("i_checksum_hi", GOOD_OLD_SIZE)
 _HALVES = (CHECKSUM_LOW, CHECKSUM_HIGH)
@@ -285,6 +287,20 @@ class InodeTable:
         """The rows that `index` (positions or a boolean mask) selects."""
         return InodeTable(self.number[index], self.raw[index], self._superblock)
 
+    def pieces(self) -> Iterator[InodeTable]:
+        """The table in consecutive parts."""
+        for start in range(0, len(self), _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
+            yield InodeTable(self.number[some], self.raw[some], self._superblock)
+
+    def i_blocks(self, rows: Rows | Int64s) -> Bytes2D:
+        """`i_block` of some rows, uint8 (n, 60)."""
+        found: Bytes2D = self.i_block[rows]
+        return found
+
+    def forget_columns(self) -> None:
+        """Drop columns that are derived again when they are needed, if they need much memory."""
+
     def times(self, name: str) -> list[int]:
         """A column of times as integers, which are exact also after 2262."""
         column = getattr(self, name)
@@ -425,6 +441,7 @@ _FIELDS: dict[str, Callable[[_Stored], Any]] = {
     "i_block": lambda of: of.base["i_block"],
 }  # values by plain name, in the order of `Inode`
 _NUMBERS = ("number", *_FIELDS)[:-1]
+FIELD_NAMES = frozenset(_FIELDS)
 
 
 def _time(seconds: Any, extra: Any, present: Any) -> Any:
@@ -469,7 +486,8 @@ def seal_inode(raw: bytearray, number: int, superblock: Superblock) -> None:
 
 def inode_checksums_ok(table: InodeTable, superblock: Superblock) -> Bools:
     """True where an inode's stored checksum matches its bytes and number."""
-    return inode_rows_ok(table.raw, table.number, superblock)
+    pieces = [inode_rows_ok(each.raw, each.number, superblock) for each in table.pieces()]
+    return np.concatenate([np.zeros(0, bool), *pieces])
 
 
 def inode_rows_ok(rows: Bytes2D, numbers: Int64s, superblock: Superblock) -> Bools:

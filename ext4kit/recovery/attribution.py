@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ext4kit.arrays.grouping import row_bounds
-from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.arrays.types import Bools, Int64s
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import History
@@ -85,7 +85,7 @@ def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttri
     """Find the blocks of each candidate and the other owners of these blocks."""
     history, row = artifacts.history, candidates.state_row
     instance, tid = history.states.instance[row], history.states.tid[row]
-    runs, uses = clip_to_size(history, candidates), recorded_uses(history)
+    runs, uses = clip_to_size(history, candidates), recorded_uses(history, _blocks_of(candidates))
     freed = np.where(candidates.freed_tid == TID_ON_DISK, tid, candidates.freed_tid)
     # The content of an earlier state may have been overwritten in the transaction that ended the
     # state.
@@ -114,6 +114,13 @@ def attribute_blocks(candidates: Candidates, artifacts: Artifacts) -> BlockAttri
         unassigned,
         _tree_block_reused(history, candidates, uses, since, freed),
     )
+
+
+def _blocks_of(candidates: Candidates) -> Intervals:
+    """All blocks of all candidates, also tree blocks and those beyond the size."""
+    runs, (_, nodes) = candidates.runs, candidates.tree_blocks
+    length = np.append(runs.length, np.ones_like(nodes))
+    return Intervals.union(np.append(runs.physical, nodes), length)
 
 
 def _tree_block_reused(

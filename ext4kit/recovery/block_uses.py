@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from ext4kit.arrays.grouping import expand
-from ext4kit.arrays.intervals import overlap_pairs
+from ext4kit.arrays.intervals import Intervals, overlap_pairs
 from ext4kit.arrays.lookup import AsOfIndex, SortedIndex
 from ext4kit.arrays.table import Table
 from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import History
 from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
+from ext4kit.history.stable_inodes import OwnedRuns
 from ext4kit.journal.fast_commits.scan import added_ranges
 from ext4kit.journal.replay import ReplayedBlocks
 
 FOREIGN = -1  # stands for an inode number: data of no file of this file system
 RUNS_AT_ONCE = 4096  # of which bitmaps are asked together
+STATES_AT_ONCE = 1 << 16  # of which the blocks are mapped together
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +78,54 @@ class RecordedUses:
     by_fast_commits: BlockUses
 
 
-def recorded_uses(history: History) -> RecordedUses:
-    """All block uses in a history."""
+def recorded_uses(history: History, asked: Intervals) -> RecordedUses:
+    """The block uses in a history; those by inodes only of the asked blocks."""
     return RecordedUses(
-        _uses_by_inodes(history), _uses_by_journal(history), _uses_by_fast_commits(history)
+        _uses_by_inodes(history, asked),
+        _uses_by_journal(history),
+        _uses_by_fast_commits(history),
     )
 
 
-def _uses_by_inodes(history: History) -> BlockUses:
-    states = history.states
-    rows = np.flatnonzero(states.describes_content)
-    maps = history.map_states(rows)
+def _uses_by_inodes(history: History, asked: Intervals) -> BlockUses:
+    pieces = chain(_uses_by_states(history), map(_uses_by_stable, history.stable_runs))
+    parts = [uses.take(_touches(asked, uses.start, uses.length)) for uses in pieces]
+    return BlockUses.concat(parts)
+
+
+def _touches(asked: Intervals, start: Int64s, length: Int64s) -> Bools:
+    """True for each run that has blocks in the sorted, disjoint intervals."""
+    found: Bools = np.searchsorted(asked.end, start, side="right") < np.searchsorted(
+        asked.start, start + length
+    )
+    return found
+
+
+def _uses_by_stable(runs: OwnedRuns) -> BlockUses:
+    instance, tid = np.full(len(runs), NO_ROW), np.full(len(runs), TID_ON_DISK - 1)
+    is_content = np.zeros(len(runs), bool)
+    return BlockUses(runs.start, runs.length, instance, runs.inode, tid, is_content)
+
+
+def _uses_by_states(history: History) -> Iterator[BlockUses]:
+    rows = np.flatnonzero(history.states.describes_content)
+    for start in range(0, len(rows), STATES_AT_ONCE):
+        yield _uses_by(history, rows[start : start + STATES_AT_ONCE])
+
+
+def _uses_by(history: History, rows: Rows) -> BlockUses:
+    states, maps = history.states, history.map_states(rows)
     data, (node_owner, node) = maps.runs, maps.tree_blocks
     owner = rows[np.concatenate([data.owner, node_owner])]
     length = np.concatenate([data.length, np.ones(len(node), np.int64)])
     order = np.where(states.tid[owner] == TID_ON_DISK, TID_ON_DISK - 1, states.tid[owner])
-    settled = history.stable_runs
-    number = np.concatenate([states.table.number[owner], *(part.inode for part in settled)])
-    others = len(number) - len(owner)
     return BlockUses(
-        np.concatenate([data.physical, node, *(part.start for part in settled)]),
-        np.concatenate([length, *(part.length for part in settled)]),
-        np.concatenate([states.instance[owner], np.full(others, NO_ROW)]),
-        number,
-        np.concatenate([order, np.full(others, TID_ON_DISK - 1)]),
-        np.arange(len(number)) < len(data),
+        np.concatenate([data.physical, node]),
+        length,
+        states.instance[owner],
+        states.table.number[owner],
+        order,
+        np.arange(len(owner)) < len(data),
     )
 
 

@@ -212,7 +212,7 @@ def _stale_roots(history: History, rows: Int64s) -> tuple[Bytes2D, Bools]:
         (uint8 (n, 60) roots, bool (n,): a root could be rebuilt).
     """
     table = history.states.table
-    roots = table.i_block[rows].copy()
+    roots = table.i_blocks(rows)
     sound, entries, _, _ = extents.parse_headers(roots)
     by_extents = (table.flags[rows] & int(InodeFlags.EXTENTS)) != 0
     found = sound & (entries == 0) & by_extents & table.is_regular[rows]

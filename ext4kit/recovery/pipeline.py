@@ -7,9 +7,10 @@ from functools import cache
 
 from ext4kit.arrays.types import Int64s
 from ext4kit.filesystem import FileSystem
-from ext4kit.history import read_history
+from ext4kit.history import History, read_history
 from ext4kit.history.inode_states import NO_NUMBERS
 from ext4kit.journal import SharedLog
+from ext4kit.memory import release_freed_memory
 from ext4kit.problems import Severity
 from ext4kit.recovery.artifacts import derive_artifacts, scan_unallocated
 from ext4kit.recovery.attribution import attribute_blocks
@@ -52,23 +53,37 @@ def find_deleted(
     shared = SharedLog.of(fs)
     keeps_rewritten, fs = versions or as_of is not None, shared.fs
     history = read_history(shared, keeps_rewritten=keeps_rewritten, watched=watched)
+    _end_stage(history)
     scan = scan_unallocated(history, sources, progress, shared.kept_scan)
     artifacts = derive_artifacts(history, scan, sources)
     history = artifacts.history  # with the states that were found
+    _end_stage(history)
     candidates = select_candidates(history, versions, artifacts.maps, as_of)
     names = name_candidates(history, candidates, artifacts.entries)
     xattrs = XattrReader(history, artifacts.metadata)
     xattrs.report_ownerless()
+    _end_stage(history)
     blocks = attribute_blocks(candidates, artifacts)
     losses = find_losses(blocks, artifacts.block_features)
+    _end_stage(history)
     grading = grade_candidates(blocks, losses, artifacts.maps, names.wiped)
+    _end_stage(history)
     contents = mark_fragments(find_carved_contents(artifacts, blocks), blocks, artifacts.space)
+    _end_stage(history)
     listed = find_listed(fs, contents)
+    _end_stage(history)
     matches = match_contents(blocks, contents, names.names, listed, progress)
     files = build_records(names, blocks, losses, grading, contents, listed, matches, xattrs)
     report_discarded(history.fs, losses.discarded)
+    _end_stage(history)
     if history.live_copy:
         what = f"{history.live_copy}: the image was probably copied while it was mounted and"
         what += " written; content may be of a later moment than the journal"
         history.fs.problems.add("image", what, Severity.WARNING)
     return DeletedFiles(fs, files, cache(lambda: find_removed_names(names, candidates)))
+
+
+def _end_stage(history: History) -> None:
+    """Free columns that the next stage derives again, and return the memory to the system."""
+    history.states.table.forget_columns()
+    release_freed_memory()

@@ -17,6 +17,7 @@ from ext4kit.history import TID_NONE, TID_ON_DISK, History, read_history
 from ext4kit.history.directory_blocks import DirectoryBlockHistory
 from ext4kit.history.entry_intervals import find_entry_intervals
 from ext4kit.journal import BlockHistory, ReplayedBlocks, SharedLog
+from ext4kit.memory import release_freed_memory
 from ext4kit.parsers.directory import Names
 from ext4kit.problems import Severity
 from ext4kit.timeline.commits import CommitClock
@@ -297,6 +298,7 @@ def build_timeline(given: FileSystem | SharedLog, progress: Progress | None = No
     inodes = scan_inode_states(
         fs, history.copies, clock, _disk_matches_journal(fs, history), progress
     )
+    release_freed_memory()
     blocks = DirectoryBlockHistory(history)
     # live directories without an inode state in the journal
     bare, number = blocks.unlogged_directories, history.number
@@ -309,13 +311,14 @@ def build_timeline(given: FileSystem | SharedLog, progress: Progress | None = No
     appearances = find_entry_intervals(blocks, np.unique(instances.inode))
     names, texts = attribute_by_overlap(history, instances, appearances), appearances.name
     del appearances  # its columns can be as large as the event table
-    events, names = name_events(inodes.transitions, instances, names, clock)
-    changed = inodes.changes.compare_blocks(clock.complete_since)
-    for part in (events, changed):
-        inodes.events.add(part)
+    release_freed_memory()
+    names = name_events(inodes.transitions, instances, names, clock, inodes.events)
+    inodes.events.add(inodes.changes.compare_blocks(clock.complete_since))
+    release_freed_memory()
     events = inodes.events.build(_event_order(inodes.events, clock))
     paths = PathResolver(names, texts, instances)
     events = with_wiping_hints(_assign_names(events, instances, paths), paths, clock)
+    release_freed_memory()
     known = inodes.transitions
     instance = instance_keys(known.inode, known.generation)
     is_in_use = known.status >= InodeStatus.ORPHAN

@@ -18,7 +18,7 @@ from ext4kit.history import TID_ON_DISK
 from ext4kit.history.directory_blocks import TID_BEFORE_LOG
 from ext4kit.history.inode_states import TID_PRE_FAST_COMMIT
 from ext4kit.timeline.commits import CommitClock
-from ext4kit.timeline.events import CODE, EventKind, EventTable, event_table
+from ext4kit.timeline.events import BLOCK_ROWS, CODE, EventKind, EventPool, event_table
 from ext4kit.timeline.names import TimelineNames
 from ext4kit.timeline.transitions import InodeStatus, StatusTransitions, TimelineInstances
 
@@ -59,11 +59,12 @@ def name_events(
     instances: TimelineInstances,
     names: TimelineNames,
     clock: CommitClock,
-) -> tuple[EventTable, TimelineNames]:
-    """(events, names); `valid_from` of the names is set where the events show the addition."""
+    events: EventPool,
+) -> TimelineNames:
+    """Add the events to the pool; `valid_from` of the names is set where they show the addition."""
     if not len(transitions):
-        return EventTable.empty(), names
-    return _NameEventBuilder(transitions, instances, names, clock).build()
+        return names
+    return _NameEventBuilder(transitions, instances, names, clock, events).build()
 
 
 def _is_transaction(order: Int64s) -> Bools:
@@ -94,15 +95,16 @@ class _NameEventBuilder:
         instances: TimelineInstances,
         names: TimelineNames,
         clock: CommitClock,
+        events: EventPool,
     ) -> None:
         self.transitions, self.instances, self.clock = transitions, instances, clock
         self.names = names
         orders = (transitions.tid, names.valid_from, names.removed, names.first_seen)
         self._orders = np.unique(np.concatenate(orders))
-        self._parts: list[EventTable] = []
+        self._events = events
         self._used: list[Int64s] = []  # names whose addition is shown by an event
 
-    def build(self) -> tuple[EventTable, TimelineNames]:
+    def build(self) -> TimelineNames:
         self.moments = self._summarize()
         self._creation_events()
         self._removal_events()
@@ -110,7 +112,7 @@ class _NameEventBuilder:
         first = self.names.valid_from.copy()
         settled = np.concatenate([[0], *self._used]).astype(np.int64)[1:]
         first[settled] = self.names.first_seen[settled]
-        return EventTable.concat(self._parts), replace(self.names, valid_from=first)
+        return replace(self.names, valid_from=first)
 
     # -- summary of transactions ----------------------------------------------------------
 
@@ -181,10 +183,25 @@ class _NameEventBuilder:
         new: Int64s | int = NO_ROW,
     ) -> None:
         """Add events; `name` and `old_name` are rows of the names, NO_ROW for none."""
-        if not len(moment):
-            return
-        none = np.full(len(moment), NO_ROW)
-        name, old_name = none if name is None else name, none if old_name is None else old_name
+        for start in range(0, len(moment), BLOCK_ROWS):
+            some = slice(start, start + BLOCK_ROWS)
+            none = np.full(len(moment[some]), NO_ROW)
+            self._emit_piece(
+                kind if isinstance(kind, EventKind) else kind[some],
+                moment[some],
+                none if name is None else name[some],
+                none if old_name is None else old_name[some],
+                new[some] if isinstance(new, np.ndarray) else new,
+            )
+
+    def _emit_piece(
+        self,
+        kind: EventKind | Int64s,
+        moment: Rows,
+        name: Int64s,
+        old_name: Int64s,
+        new: Int64s | int,
+    ) -> None:
         moments, instances, names = self.moments, self.instances, self.names
         instance, order = moments.instance[moment], moments.tid[moment]
         transition = moments.transition[moment]
@@ -203,7 +220,7 @@ class _NameEventBuilder:
             removed_tag = names.removed_tag[removed]
             tag = np.where(was_removed & ~was_added & (removed_tag >= 0), removed_tag, tag)
             exact &= ~was_removed | (names.last_seen[removed] >= baseline)
-        self._parts.append(
+        self._events.add(
             event_table(
                 kind,
                 len(moment),

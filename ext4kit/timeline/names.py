@@ -65,6 +65,8 @@ def attribute_by_overlap(
         found.inode[kept], found.first_seen[kept], found.last_seen[kept]
     )
     row = kept[row]
+    other = np.flatnonzero(instance != directory[row])
+    row, instance = row[other], instance[other]
     begin, end = instances.created[instance], instances.freed[instance]
     starts_within, ends_within = begin > found.first_seen[row], end < found.removed[row]
     first = np.where(starts_within, begin, found.valid_from[row])
@@ -81,7 +83,6 @@ def attribute_by_overlap(
         np.where(ends_within, end - 1, found.last_seen[row]),
         row,
     )
-    names = names.take(np.flatnonzero(names.instance != names.directory))
     return _merge_blocks(names)
 
 
@@ -117,37 +118,40 @@ def _merge_blocks(names: TimelineNames) -> TimelineNames:
 
     Intervals that overlap, or follow each other without a gap, become one interval.
     """
-    keys = names.removed, names.first_seen, names.name_key, names.directory, names.instance
-    names = names.take(np.lexsort(keys))
     if not len(names):
         return names
-    other = starts_group(names.instance, names.directory, names.name_key)
+    keys = names.removed, names.first_seen, names.name_key, names.directory, names.instance
+    sort = np.lexsort(keys)
+    other = starts_group(names.instance[sort], names.directory[sort], names.name_key[sort])
     group = np.cumsum(other) - 1
-    orders, rank = np.unique(names.removed, return_inverse=True)
+    orders, rank = np.unique(names.removed[sort], return_inverse=True)
     reach = np.maximum.accumulate(group * (len(orders) + 1) + rank) - group * (len(orders) + 1)
     apart = other.copy()
-    apart[1:] |= names.valid_from[1:] > orders[reach[:-1]]
+    apart[1:] |= names.valid_from[sort[1:]] > orders[reach[:-1]]
     start = np.flatnonzero(apart)
     end = np.append(start[1:], len(names)) - 1
+    removed = orders[reach[end]]
     # Per group of rows from `start` to `end`: the row that was removed last.
     most = np.maximum.reduceat(rank, start)
     run = np.repeat(np.arange(len(start)), end - start + 1)
     rows = np.where(rank == most[run], np.arange(len(rank)), -1)
-    last = np.maximum.reduceat(rows, start)
-    merged = TimelineNames(
-        names.instance[start],
-        names.directory[start],
-        names.name_key[start],
-        names.valid_from[start],
-        names.first_seen[start],
-        orders[reach[end]],
-        names.added_tag[start],
+    first, last = sort[start], sort[np.maximum.reduceat(rows, start)]
+    del sort, other, group, rank, reach, apart, run, rows  # before the columns of the result
+    rank = np.lexsort((names.name_row[first], names.first_seen[first], names.instance[first]))
+    first, last = first[rank], last[rank]
+    return TimelineNames(
+        names.instance[first],
+        names.directory[first],
+        names.name_key[first],
+        names.valid_from[first],
+        names.first_seen[first],
+        removed[rank],
+        names.added_tag[first],
         names.removed_tag[last],
-        names.last_absent[start],
+        names.last_absent[first],
         names.last_seen[last],
-        names.name_row[start],
+        names.name_row[first],
     )
-    return merged.take(np.lexsort((merged.name_row, merged.first_seen, merged.instance)))
 
 
 class PathResolver:

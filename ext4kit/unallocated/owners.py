@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
 from ext4kit.arrays.grouping import ends_group, starts_group
+from ext4kit.arrays.lookup import is_member
 from ext4kit.arrays.types import NO_ROW, Bytes2D, Int64s, Rows
 from ext4kit.filesystem import FileSystem
 from ext4kit.history import History
@@ -77,7 +79,9 @@ class SeedIndex:
 def index_known_inodes(
     history: History, space: UnallocatedSpace, structures: MetadataBlocks
 ) -> SeedIndex:
-    """Index all inodes whose number and generation are known from any source.
+    """Index the inodes that may own a structure: of all whose number and generation are known.
+
+    Inodes with the seed of no structure are left out, because a disk has millions of them.
 
     Args:
         history: the states in the journal and on disk.
@@ -90,14 +94,27 @@ def index_known_inodes(
     # the generations that follow from these numbers and seeds
     raw = np.ascontiguousarray(with_number.stated_number.astype("<u4")).view(np.uint8)
     starts = crc32c_rows(superblock.seed, raw.reshape(-1, 4)).astype(np.int64)
-    known = [
-        (logged.number, logged.generation),
-        *_disk_inodes(history.fs),
-        *_found_inodes(space, structures),
-        (with_number.stated_number, crc32c_words(starts, with_number.seed)),
-    ]
-    number, generation = (np.concatenate(part) for part in zip(*known, strict=True))
-    return SeedIndex(superblock, number, generation, history.epochs.superblocks[1:])
+    known = chain(
+        [(logged.number, logged.generation)],
+        _disk_inodes(history.fs),
+        _found_inodes(space, structures),
+        [(with_number.stated_number, crc32c_words(starts, with_number.seed))],
+    )
+    superblocks = history.epochs.superblocks
+    seeds = np.unique(structures.seed)
+    owners = [_with_seeds(superblocks, seeds, *pairs) for pairs in known]
+    number, generation = (np.concatenate(part) for part in zip(*owners, strict=True))
+    return SeedIndex(superblock, number, generation, superblocks[1:])
+
+
+def _with_seeds(
+    superblocks: tuple[Superblock, ...], seeds: Int64s, number: Int64s, generation: Int64s
+) -> tuple[Int64s, Int64s]:
+    """The pairs of number and generation that have one of the ascending seeds."""
+    kept = np.zeros(len(number), bool)
+    for then in superblocks:
+        kept |= is_member(inode_seeds(then, number, generation).astype(np.int64), seeds)
+    return number[kept], generation[kept]
 
 
 def _disk_inodes(fs: FileSystem) -> Iterator[tuple[Int64s, Int64s]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -122,6 +122,10 @@ class ToldInodes(InodeTable):
 
     def __len__(self) -> int:
         return len(self.mode)
+
+    def pieces(self) -> Iterator[InodeTable]:
+        """The table as one part."""
+        yield self
 
     def take(self, index: Any) -> ToldInodes:
         """Some of the rows."""

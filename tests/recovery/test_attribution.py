@@ -154,7 +154,7 @@ def blocks_of(
         tid=np.full(len(found), STATE), mtime_changed=np.zeros(len(found), bool)
     )
     with (
-        patch.object(attribution, "recorded_uses", lambda _: uses),
+        patch.object(attribution, "recorded_uses", lambda *_: uses),
         patch.object(attribution, "find_deletion_facts", lambda *_: deletion),
     ):
         return attribute_blocks(found, cast(Any, findings))

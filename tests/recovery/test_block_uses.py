@@ -9,9 +9,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from ext4kit.arrays.intervals import Intervals
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history import History
 from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
+from ext4kit.history.stable_inodes import OwnedRuns
 from ext4kit.journal.replay import ReplayedBlocks
 from ext4kit.recovery import block_uses as module
 from ext4kit.recovery.block_uses import BlockUses, RecordedUses, find_reuse
@@ -227,10 +229,10 @@ def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
         instance=np.array([0, 0, 1, 2]), table=SimpleNamespace(number=np.array([12, 12, 13, 14])),
     )  # fmt: skip
     number, start, length = table((20, 900, 8), (21, 950, 9), columns=3)
-    settled = [SimpleNamespace(inode=number, start=start, length=length)]
-    found = module._uses_by_inodes(
-        of_past(states=states, map_states=map_states, stable_runs=settled)
+    past = of_past(
+        states=states, map_states=map_states, stable_runs=[OwnedRuns(start, length, number)]
     )
+    found = module._uses_by_inodes(past, Intervals(np.array([0]), np.array([1000])))
     disk = int(TID_ON_DISK) - 1  # before what bitmaps show now
     assert asked == [[0, 2, 3]]
     assert told(found) == [
@@ -238,6 +240,8 @@ def test_states_that_tell_a_content_claim_its_blocks_and_their_tree() -> None:
         (250, 1, 1, 13, 7, False), (350, 1, 2, 14, disk, False),
         (900, 8, -1, 20, disk, False), (950, 9, -1, 21, disk, False),
     ]  # fmt: skip
+    some = Intervals(np.array([90, 201, 908]), np.array([10, 49, 42]))  # beside most, in one
+    assert told(module._uses_by_inodes(past, some)) == [(200, 2, 1, 13, 7, True)]
 
 
 def test_each_copy_in_the_log_claims_its_block_for_nobody_known() -> None:

@@ -14,6 +14,7 @@ from ext4kit.filesystem.inodes import INODES_AT_ONCE
 from ext4kit.filesystem.xattrs import lacks_inline_data
 from ext4kit.history.inode_states import TID_ON_DISK, TID_PRE_FAST_COMMIT
 from ext4kit.history.wiping import Wiping
+from ext4kit.memory import release_freed_memory
 from ext4kit.parsers.inode import InodeFlags
 from ext4kit.reasons import Reason
 from ext4kit.recovery.attribution import BlockAttribution
@@ -60,6 +61,7 @@ def grade_candidates(
         wiped: the wiping of candidates of wiped files.
     """
     checks = check_candidates(blocks, losses, maps, wiped)
+    release_freed_memory()  # of columns of all states
     extents = _stale_extents(blocks)
     block_size = blocks.history.fs.superblock.block_size
     flags = blocks.history.states.table.flags[blocks.candidates.state_row]

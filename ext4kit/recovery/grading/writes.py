@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from ext4kit.arrays.intervals import overlap_pairs
-from ext4kit.arrays.types import NO_ROW, Bools, Int64s, Rows
+from ext4kit.arrays.types import NO_ROW, Bools, Bytes2D, Int64s, Rows
 from ext4kit.filesystem.block_maps import Runs
 from ext4kit.history.history import History
 from ext4kit.history.inode_states import TID_NONE, TID_ON_DISK
 from ext4kit.history.writes import COMMIT_INTERVAL
 from ext4kit.journal.shared_log import FIRST_TID
-from ext4kit.parsers.inode import InodeFlags
+from ext4kit.parsers.inode import InodeFlags, InodeTable
 from ext4kit.units import NANOSECONDS
 
 MINUTE = 60 * NANOSECONDS
@@ -27,6 +27,7 @@ EXTRA_TIMES = 16  # bytes of an inode beyond the first 128 with the fractions of
 EXTRA_CRTIME = 24  # the same with the time of its making
 VERSION_AFTER_FIRST_WRITE = 2  # i_version after that
 SAME_WRITE_WINDOW = NANOSECONDS // 20
+_STATES_AT_ONCE = 1 << 16
 
 
 class WriteHistory:
@@ -99,10 +100,8 @@ class WriteHistory:
         )
         # Its first blocks are others than in the state before (bool): it was written anew.
         table = self.states.table
-        by_extents = (table.flags & int(InodeFlags.EXTENTS)) != 0
-        place = np.where(by_extents[:, None], table.i_block[:, 18:24], table.i_block[:, :6])
+        place, deep = _first_places(table)
         changed = (place != np.roll(place, 1, axis=0)).any(axis=1)
-        deep = by_extents & (table.i_block[:, 6] > 0)
         anew: Bools = self.has_predecessor & changed & ~deep & ~np.roll(deep, 1) & (table.size > 0)
         # It grew since the state before, and not because writeback came further (bool).
         table, block_size = self.states.table, self.history.fs.superblock.block_size
@@ -155,7 +154,11 @@ class WriteHistory:
         Delayed allocation is over by then: an unmount, or a minute, gives every byte its block,
         and the inode is logged with it.
         """
-        return ~self.may_not_be_flushed(np.arange(len(self.states)), self.last_write_row)
+        found = np.zeros(len(self.states), bool)
+        for start in range(0, len(found), _STATES_AT_ONCE):
+            rows = np.arange(start, min(start + _STATES_AT_ONCE, len(found)))
+            found[rows] = ~self.may_not_be_flushed(rows, self.last_write_row[rows])
+        return found
 
     @cached_property
     def may_be_same_tick(self) -> Bools:
@@ -313,3 +316,13 @@ def owners_sharing_blocks(one: Runs, other: Runs, owners: int) -> Bools:
     found = np.zeros(owners, bool)
     found[one.owner[mine]] = True
     return found
+
+
+def _first_places(table: InodeTable) -> tuple[Bytes2D, Bools]:
+    """(the bytes of `i_block` that place the first blocks, True where they are in a tree)."""
+    places, deep = [np.zeros((0, 6), np.uint8)], [np.zeros(0, bool)]
+    for piece in table.pieces():
+        root, by_extents = piece.i_block, (piece.flags & int(InodeFlags.EXTENTS)) != 0
+        places.append(np.where(by_extents[:, None], root[:, 18:24], root[:, :6]))
+        deep.append(by_extents & (root[:, 6] > 0))
+    return np.concatenate(places), np.concatenate(deep)
