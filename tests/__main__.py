@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from tests.environment import provide, user_mode
+from tests.environment import memory, provide, user_mode
 from tests.environment.kernel import ANSWER, missing_for_kernel
-
-MEMORY = Path("/dev/shm")
-ROOM = 8 << 30  # bytes; a run's images take some 4 GiB at most at a time
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,8 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--kernel", metavar="NAME")
     options, given = parser.parse_known_args(arguments)
     provide.provide()
-    if "TMPDIR" not in os.environ and _free(MEMORY) > ROOM:
-        os.environ["TMPDIR"] = str(MEMORY)  # images are written and read over and over
+    memory.prefer_memory()
     subprocess.run([sys.executable, "-m", "tests.cases", "fetch"], check=False)
     code = user_mode.run_tests(options.kernel, given) if options.kernel else _run_all(given)
     print(f"tests: {(time.monotonic() - started) / 60:.1f} minutes", flush=True)
@@ -48,11 +42,6 @@ def _run_all(arguments: Sequence[str]) -> int:
     if elsewhere and kernel:
         code = max(code, user_mode.run_tests(kernel.name, arguments))
     return code
-
-
-def _free(folder: Path) -> int:
-    """Bytes free in a folder's file system, 0 where it is not there or not ours."""
-    return shutil.disk_usage(folder).free if os.access(folder, os.W_OK) else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Types, rootless tests, goldens and the demo on each Python, with the oldest and newest libraries.
 
-    python -m tests.pythons [--only 3.13] [--libraries oldest|newest|next] [--here | --bare]
+    python -m tests.pythons [--only 3.13] [--libraries oldest|newest|next] [--part 1/2]
+                            [--here | --bare]
 
 Pythons are looked for where people have them; with root and debootstrap also in bare Debian
 systems, each with its own. `next` are pre-releases of NumPy, click, rich and construct. What is
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from tests.bare.system import HOMES, BareError, bare_system, inside
 from tests.environment import ROOT, is_root
+from tests.environment.memory import prefer_memory
 from tests.pythons.interpreters import SUITES, found_interpreters
 from tests.pythons.libraries import PRE_RELEASES, oldest_libraries
 
@@ -82,15 +84,17 @@ def main() -> int:
         "--libraries", action="append", choices=["oldest", "newest", "next"],
         help="oldest and newest by default",
     )  # fmt: skip
+    parser.add_argument("--part", default="1/1", help="1/2: the first half of the tests")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--here", action="store_true", help="no bare Debian systems")
     where.add_argument("--bare", action="store_true", help="nothing else")
     asked = parser.parse_args()
+    prefer_memory()
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
         for place in _places(asked.only, asked.here, asked.bare, stack):
             for libraries in asked.libraries or ["oldest", "newest"]:
-                outcomes.append(_tried(place, libraries))
+                outcomes.append(_tried(place, libraries, asked.part))
                 print(_table(outcomes[-1:]), flush=True)
     print(f"\n{_table(outcomes)}")
     return int(not outcomes or not all(one.is_good for one in outcomes))
@@ -140,7 +144,7 @@ def _run_here(words: Sequence[str | Path], folder: Path) -> subprocess.Completed
     )  # fmt: skip
 
 
-def _tried(place: Place, libraries: str) -> Outcome:
+def _tried(place: Place, libraries: str, part: str) -> Outcome:
     """Install the project and run its tests and the demo."""
     started = time.monotonic()
     python = place.clone / f".venv-{place.minor}-{libraries}" / "bin" / "python"
@@ -150,7 +154,7 @@ def _tried(place: Place, libraries: str) -> Outcome:
         return Outcome(place.name, libraries, "not installed", 0, 0, 1, 1, 1, seconds)
     # `make test` begins with the types, in a fresh clone with the newest libraries.
     types = place.run([python, "-m", "mypy"] if libraries == "newest" else ["true"])
-    tests = place.run([python, *TESTS])
+    tests = place.run([python, *TESTS, "--part", part])
     demo = place.run([python, "-m", "sample_images.demo"])
     counts = {kind: int(number) for number, kind in _COUNT.findall(tests.stdout)}
     failed = counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0)
