@@ -132,7 +132,8 @@ def _tiles(case: TriageReport) -> list[tuple[str, str, str]]:
     known = log.since_ns is not None and log.until_ns is not None
     span = duration_text((log.until_ns or 0) - (log.since_ns or 0)) if known else "nothing"
     return [
-        (str(len(summary.suspicions)), f"signs, {strong} strong", "bad" * bool(strong)),
+        (str(count := len(summary.suspicions)), f"sign{'s' * (count != 1)}, {strong} strong",
+         "bad" * bool(strong)),
         (f"{words.files_deleted(deletions):,}", "known deleted files", ""),
         (f"{deletions.grades[Grade.INTACT]:,} + {deletions.grades[Grade.CONSISTENT]:,}",
          "intact + consistent", "good"),

@@ -135,7 +135,8 @@ def _tiles(case: TriageReport, width: int) -> list[RenderableType]:
     verdict, good = words.check_text(case)
     reach = duration_text(log.until_ns - log.since_ns) if log.until_ns and log.since_ns else "none"
     tiles = [
-        (str(len(summary.suspicions)), f"signs, {strong}\N{NO-BREAK SPACE}strong",
+        (str(count := len(summary.suspicions)),
+         f"sign{'s' * (count != 1)}, {strong}\N{NO-BREAK SPACE}strong",
          "red" if strong else "green"),
         (f"{words.files_deleted(summary.deletions):,}", "deleted files", "default"),
         (f"{grades[Grade.INTACT]:,} + {grades[Grade.CONSISTENT]:,}", "intact + consistent",
