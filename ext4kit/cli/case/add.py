@@ -79,10 +79,15 @@ def _found(images: tuple[Path, ...], keys: tuple[bytes, ...], quiet: bool) -> It
         if path.is_dir():
             with progress(quiet, "searching for images") as show:
                 found = images_below(path, keys, progress=show)
-            kept = [one for one in found if one.has_ext or one.problem]
+            kept, others = list[FoundImage](), Counter[str]()
+            for one in found:
+                if one.has_ext or one.problem:
+                    kept.append(one)
+                else:
+                    others[one.kinds] += 1
             if not kept:
                 tell_line(f"note: no image with an ext volume is below {path}")
-            if not quiet and (others := Counter(one.kinds for one in found if one not in kept)):
+            if others and not quiet:
                 _tell_others(path, others)
             yield from kept
         else:
