@@ -17,7 +17,7 @@ from ext4kit.cli.options import CONTEXT, Command, CommonOptions
 from ext4kit.cli.rule_files import rules_option
 from ext4kit.cli.selecting import SelectionOptions, deleted_selection
 from ext4kit.cli.session import Session, opened
-from ext4kit.cli.several import for_each_volume, is_one_of_several
+from ext4kit.cli.several import for_each_volume, left_for_end
 from ext4kit.cli.telling import tell_line
 from ext4kit.cli.values import named
 from ext4kit.errors import RequestError
@@ -33,7 +33,6 @@ from ext4kit.triage import Rule
 if TYPE_CHECKING:
     from ext4kit.cases.database import VolumeInCase
 
-_DATABASES = "ext4kit.databases"  # key in the context of the command
 _EXAMPLE = """\b
 Examples:
   ext4kit export disk.img --bodyfile body.txt
@@ -74,13 +73,7 @@ def _formats(function: Command) -> Command:
     return function
 
 
-def _databases() -> dict[Path, VolumeInCase]:
-    """The databases that were written, and the volumes that they are of."""
-    found: dict[Path, VolumeInCase] = click.get_current_context().meta.setdefault(_DATABASES, {})
-    return found
-
-
-def _volume(session: Session) -> VolumeInCase:
+def _volume(session: Session, number: int) -> VolumeInCase:
     from ext4kit.cases.database import VolumeInCase
     from ext4kit.roots.host import host_name
 
@@ -90,12 +83,14 @@ def _volume(session: Session) -> VolumeInCase:
         for text in (str(session.options.image), str(session.locator), host_name(session.fs),
                      facts.uuid, facts.label)
     )  # fmt: skip
-    return VolumeInCase(len(_databases()) + 1, image, locator, host, uuid, label)
+    return VolumeInCase(number, image, locator, host, uuid, label)
 
 
-def _join(values: Mapping[str, object], failed: list[str]) -> None:
+def _join(
+    values: Mapping[str, object], made: list[tuple[Path, VolumeInCase]], failed: list[str]
+) -> None:
     """Write the database of all volumes, if it was asked for."""
-    target, made = values[DATABASE], _databases()
+    target = values[DATABASE]
     if not (values["together"] and isinstance(target, Target) and target.path and made):
         return
     from ext4kit.cases.database import CaseDatabase, VolumeInCase
@@ -103,7 +98,7 @@ def _join(values: Mapping[str, object], failed: list[str]) -> None:
 
     unread = (VolumeInCase(number, name, name) for number, name in enumerate(failed, len(made) + 1))
     with unfinished_file(target.path) as file, CaseDatabase(file.path) as database:
-        for path, volume in made.items():
+        for path, volume in made:
             database.import_volume(volume, path, path.name)
         database.set_volumes(unread)
         database.refresh()
@@ -151,8 +146,8 @@ def command(
     """
     targets = [each for name in _HELP if (each := given[name.replace("-", "_")])]
     _check(targets, options.json or custody.verify_evidence)
-    database = given[DATABASE]
-    if together and not (database and is_one_of_several()):
+    database, left = given[DATABASE], left_for_end()
+    if together and (database is None or left is None):
         raise RequestError("--together needs --db, and several images or --all-volumes")
     with opened(options, files=[each.path for each in targets if each.path]) as session:
         parts = {"deleted"} if options.lost else set(PARTS) - set(left_out)
@@ -181,8 +176,8 @@ def command(
                     session.step,
                     is_whole,
                 )
-            if together and database is not None and database.path is not None:
-                _databases()[database.path] = _volume(session)
+            if together and left is not None and database is not None:
+                left.append((database.path, _volume(session, len(left) + 1)))
             _tell(export, targets, options)
             if not (selection.is_everything or export.counts["live"] or export.counts["deleted"]):
                 text = "no live or deleted file was selected"

@@ -22,7 +22,7 @@ from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.rule_files import rules_option
 from ext4kit.cli.selecting import KnownOptions, known_bad_option, known_files, known_options
 from ext4kit.cli.session import Session, opened
-from ext4kit.cli.several import for_each_volume, is_one_of_several
+from ext4kit.cli.several import for_each_volume, left_for_end
 from ext4kit.cli.telling import tell_line
 from ext4kit.cli.zones import zone_of_lines
 from ext4kit.errors import RequestError
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ext4kit.known.lists import KnownList
     from ext4kit.report.case_page import VolumeEntry
 
-_ENTRIES = "ext4kit.entries"  # key in the context of the command
 _EXAMPLE = """\b
 Examples:
   ext4kit report disk.img
@@ -49,12 +48,6 @@ Examples:
   ext4kit report disk.img --json > report.jsonl
   ext4kit report web.img db.E01 mail.qcow2 --all-volumes --html lab.html
 """
-
-
-def _entries() -> list[VolumeEntry]:
-    """What the common page of several volumes tells of each."""
-    found: list[VolumeEntry] = click.get_current_context().meta.setdefault(_ENTRIES, [])
-    return found
 
 
 def _entry(case: TriageReport, session: Session, html: Path) -> VolumeEntry:
@@ -69,9 +62,9 @@ def _entry(case: TriageReport, session: Session, html: Path) -> VolumeEntry:
                     printable_text(host_name(session.fs)), html.name, problems)  # fmt: skip
 
 
-def _index(values: Mapping[str, object], failed: list[str]) -> None:
+def _index(values: Mapping[str, object], entries: list[VolumeEntry], failed: list[str]) -> None:
     """Write the page that names all volumes, beside their own pages."""
-    path, entries = values["html"], _entries()
+    path = values["html"]
     if not isinstance(path, Path):
         return
     from ext4kit.output.new_file import new_text
@@ -163,8 +156,8 @@ def command(
             from ext4kit.report.triage.page import page_pieces
 
             _write(page_pieces(case), session, html)
-            if is_one_of_several():
-                _entries().append(_entry(case, session, html))
+            if (left := left_for_end()) is not None:
+                left.append(_entry(case, session, html))
         if navigator is not None:
             from ext4kit.report.triage.navigator import navigator_layer
 

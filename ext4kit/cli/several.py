@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,14 +34,15 @@ if TYPE_CHECKING:
     from ext4kit.export import Target
 
 Values = Mapping[str, object]
-_IN_SEVERAL = "ext4kit.several"  # key in the context of a command that runs several times
+End = Callable[[Values, list[Any], list[str]], None]
+_LEFT = "ext4kit.several"  # key in the context of a command that runs several times
 _FOLDER, _FILES = "out", ("html", "navigator")  # arguments that name outputs, beside `Target`
 
 
 def for_each_volume(
     lost: bool = False, more: bool = False, times: bool = False, zone: bool = True,
     root: bool = False, scan: bool = False,
-    end: Callable[[Values, list[str]], None] = lambda _values, _failed: None,
+    end: End = lambda _values, _left, _failed: None,
 ) -> Decorator:  # fmt: skip
     """Give a command the shared options, and run it for each selected image and volume.
 
@@ -52,8 +53,8 @@ def for_each_volume(
         zone: offer `--tz`.
         root: offer `--root`.
         scan: offer `--scan`.
-        end: called at the end of several runs, with the values of the command and the names of
-            images and volumes that could not be read.
+        end: called at the end of several runs, with the values of the command, what the runs left
+            in `left_for_end`, and the names of images and volumes that could not be read.
     """
     options = shared(
         lost=lost, several=True, more=more, times=times, zone=zone, root=root, scan=scan
@@ -61,7 +62,7 @@ def for_each_volume(
     return lambda command: options(_each_volume(command, end))
 
 
-def _each_volume(command: Command, end: Callable[[Values, list[str]], None]) -> Command:
+def _each_volume(command: Command, end: End) -> Command:
 
     @functools.wraps(command)
     def run(*arguments: object, options: CommonOptions, **values: object) -> object:
@@ -72,7 +73,7 @@ def _each_volume(command: Command, end: Callable[[Values, list[str]], None]) -> 
         names = _names(images)
         _check_outputs(values, names)
         one = functools.partial(_run, functools.partial(command, *arguments), values)
-        click.get_current_context().meta[_IN_SEVERAL] = True
+        left = click.get_current_context().meta[_LEFT] = list[Any]()
         worst, failed = DONE, list[str]()
         for image, name in zip(images, names, strict=True):
             wanted = replace(options, image=image, images=(), more=(), all_volumes=False)
@@ -81,7 +82,7 @@ def _each_volume(command: Command, end: Callable[[Values, list[str]], None]) -> 
             if code > INCOMPLETE:
                 failed.append(name)
             worst = max(worst, code)
-        end(values, failed)
+        end(values, left, failed)
         if worst != DONE:
             raise click.exceptions.Exit(worst)
         return None
@@ -103,9 +104,10 @@ def _check_options(options: CommonOptions) -> None:
         raise RequestError("--all-volumes cannot be combined with --volume or --offset")
 
 
-def is_one_of_several() -> bool:
-    """Whether the command runs for several images or volumes, and this is one of the runs."""
-    return _IN_SEVERAL in click.get_current_context().meta
+def left_for_end() -> list[Any] | None:
+    """What the runs for several images or volumes leave for the end; None for the only run."""
+    left: list[Any] | None = click.get_current_context().meta.get(_LEFT)
+    return left
 
 
 def _names(images: tuple[Path, ...]) -> list[str]:
