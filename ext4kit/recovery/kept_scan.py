@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, TypedDict
+from typing import Annotated, BinaryIO, Literal, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -211,18 +211,7 @@ def _record(path: Path, line: bytes) -> ScanRecord:
         or not all(isinstance(each, str) for each in texts)
     ):
         raise ValueError("its first line is no record of a scan")
-    record: ScanRecord = {
-        "record": "scan",
-        "version": str(given["version"]),
-        "uuid": str(given["uuid"]),
-        "space": str(given["space"]),
-        "part": int(str(given["part"])),
-        "parts": int(str(given["parts"])),
-        "bytes": int(str(given["bytes"])),
-        "troubled": troubled,
-        "rows": rows,
-        "sha256": str(given["sha256"]),
-    }
+    record = cast("ScanRecord", given)
     if not 1 <= record["part"] <= record["parts"]:
         raise ValueError(f"it is part {record['part']} of {record['parts']}")
     return record
