@@ -17,7 +17,6 @@ from ext4kit import __version__
 from ext4kit.cli.custody import Custody, custody, keeping
 from ext4kit.cli.finding import sources_option
 from ext4kit.cli.help import GroupedCommand
-from ext4kit.cli.memory import look_for_no_cycles, return_large_blocks
 from ext4kit.cli.options import CONTEXT, CommonOptions
 from ext4kit.cli.rule_files import rules_option
 from ext4kit.cli.selecting import KnownOptions, known_bad_option, known_files, known_options
@@ -26,6 +25,7 @@ from ext4kit.cli.several import for_each_volume, left_for_end
 from ext4kit.cli.telling import tell_line
 from ext4kit.cli.zones import zone_of_lines
 from ext4kit.errors import RequestError
+from ext4kit.memory import look_for_no_cycles, return_large_blocks
 from ext4kit.output.case import Case
 from ext4kit.problems import Severity, worst_first
 from ext4kit.recovery.search_sources import JOURNAL_ONLY, SearchSource

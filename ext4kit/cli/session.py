@@ -18,7 +18,6 @@ import numpy as np
 
 from ext4kit import __version__
 from ext4kit.cli.exits import INCOMPLETE, IncompleteError
-from ext4kit.cli.memory import use_one_arena
 from ext4kit.cli.options import CommonOptions
 from ext4kit.cli.outputs import check_apart, check_places, unfinished_files
 from ext4kit.cli.progress import progress
@@ -42,6 +41,7 @@ from ext4kit.evidence.temporary import keep_off
 from ext4kit.fields import FileType, Record
 from ext4kit.filesystem import FileSystem
 from ext4kit.filesystem.filesystem import LIVE
+from ext4kit.memory import use_one_arena
 from ext4kit.opening import Image, ImageVolume, open_image
 from ext4kit.output.lock import locked
 from ext4kit.problems import Problem, Problems, Severity
